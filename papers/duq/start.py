@@ -31,7 +31,8 @@ from papers.over_seeds import above, all_of, over_seeds
 from papers.reproduction import Comparison
 from papers.workspace import Workspace
 
-IMAGES, EPOCHS, LENGTH_SCALE, MOMENTUM, BATCH = 2000, 12, 0.1, 0.97, 128
+IMAGES, EPOCHS, LENGTH_SCALE, MOMENTUM, BATCH = 2000, 8, 0.1, 0.97, 128
+WEIGHT_DECAY, JUDGED = 1e-4, 2000  # the latter: images of each test set
 SPREADS = {"N(0, 1)": 1.0, "N(0, 0.05²)": 0.05}
 OURS, CLAMPED = "our loss", "the authors' loss"
 Start = tuple[str, str]  # a spread and a loss
@@ -62,7 +63,8 @@ LOSSES: Mapping[str, type[DUQ]] = {OURS: DUQ, CLAMPED: ClampedDUQ}
 def start(work: Workspace) -> Outcome:
     """Two spreads of the first centroids by two losses."""
     starts = list(product(SPREADS, LOSSES))
-    runs = {each: [evaluated(work, each, seed) for seed in range(work.seeds)] for each in starts}
+    by_seed = [{each: evaluated(work, each, seed) for each in starts} for seed in range(work.seeds)]
+    runs = {each: [one[each] for one in by_seed] for each in starts}
     gradients = [first_gradients(work, starts, seed) for seed in range(work.seeds)]
     table: list[Comparison] = []
     for each in starts:
@@ -76,15 +78,20 @@ def start(work: Workspace) -> Outcome:
     seen = "; ".join(f"{loss}: {_by_spread(runs, loss)}" for loss in LOSSES)
     claims = (PAPER.claim("robust", robust, f"{seen} (wanted: no clear difference)"),)
     remarks = tuple(_effect(runs, what) for what in MEASURES)
-    scaled = {"images": IMAGES, "epochs": EPOCHS, "momentum": MOMENTUM, "seeds": work.seeds}
-    deviations = PAPER.deviates("start", "notmnist", "losses", **scaled)
+    scaled = {"images": IMAGES, "judged": JUDGED, "epochs": EPOCHS, "momentum": MOMENTUM}
+    deviations = PAPER.deviates("start", "notmnist", "losses", seeds=work.seeds, **scaled)
     return Outcome(tuple(table), claims, deviations, remarks)
 
 
 def evaluated(work: Workspace, each: Start, seed: int) -> Evaluation:
     """Return one run, trained for the evaluation alone."""
-    how = {**FASHION.training, "epochs": EPOCHS, "weight_decay": 1e-4, "images": IMAGES}
-    how |= {"length_scale": LENGTH_SCALE, "momentum": MOMENTUM, "start": each}
+    how = {**FASHION.training, "epochs": EPOCHS, "images": IMAGES, "judged": JUDGED}
+    how |= {
+        "weight_decay": WEIGHT_DECAY,
+        "length_scale": LENGTH_SCALE,
+        "momentum": MOMENTUM,
+        "start": each,
+    }
     make = partial(_evaluated, work, each, seed)
     return work.stage(f"{_slug(each)}-{seed}", Evaluation, make, seed=seed, **how)
 
@@ -93,9 +100,10 @@ def _evaluated(work: Workspace, each: Start, seed: int) -> Evaluation:
     known = _known(work)
     model = _model(known, each, seed)
     epochs: dict[str, Any] = {"epochs": work.count(EPOCHS, 1)}
-    train(model, _images(known), seed=seed, weight_decay=1e-4, **epochs, **FASHION.training)
-    sets = {name: work.few(unknown_set(name, known, work.root)) for name in FASHION.unknown}
-    return evaluate(model, known.test, sets, scores=["max_logit"])
+    train(model, _images(known), seed=seed, weight_decay=WEIGHT_DECAY, **epochs, **FASHION.training)
+    sets = {name: unknown_set(name, known, work.root) for name in FASHION.unknown}
+    judged = {name: work.few(_evenly(samples, JUDGED)) for name, samples in sets.items()}
+    return evaluate(model, work.few(_evenly(known.test, JUDGED)), judged, scores=["max_logit"])
 
 
 def first_gradients(work: Workspace, starts: list[Start], seed: int) -> Measured:
@@ -136,6 +144,11 @@ def _known(work: Workspace) -> Known:
 def _images(known: Known) -> Samples:
     samples = training_part(known)
     return samples.select(torch.arange(min(IMAGES, len(samples))))
+
+
+def _evenly(samples: Samples, count: int) -> Samples:
+    """So many of a set, from all over it, since some are sorted by class."""
+    return samples.select(torch.arange(count) * len(samples) // count)
 
 
 def _alike(runs: Mapping[Start, list[Evaluation]], loss: str) -> bool | None:

@@ -136,7 +136,7 @@ def test_an_interrupted_experiment_says_how_to_go_on_and_does(papers, here, monk
         (["blobs-table8"], "did you mean 'blobs-table7'"),
         (["lst"], "unknown experiment 'lst'"),
         (["NAME"], "unknown experiment 'NAME'"),
-        (["blobs-table7", "--scale", "huge"], "a scale is quick or paper, not 'huge'"),
+        (["blobs-table7", "--scale", "huge"], "a scale is quick, day, paper, not 'huge'"),
         (["blobs-table7", "--seeds", "0"], "should be greater than or equal to 1"),
         (["page", "nowhere"], "there are no results in 'nowhere'"),
         (["blobs-table7", "-o", "a-file"], "a folder was expected"),
