@@ -156,7 +156,7 @@ def _alike(runs: Mapping[Start, list[Evaluation]], loss: str) -> bool | None:
     verdicts = []
     for measure, _, _ in MEASURES.values():
         wide, narrow = ([measure(one) for one in runs[spread, loss]] for spread in SPREADS)
-        verdicts.append(above(wide, narrow) is None)
+        verdicts.append(wide == narrow or above(wide, narrow) is None)
     return all(verdicts)
 
 

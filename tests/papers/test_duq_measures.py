@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from nescio.data import load
 from nescio.errors import NescioError
 from nescio.methods import DUQ
 from nescio.models import mlp
+from nescio.records import Evaluation
 from papers.duq import appendix, fashion, irrelevant, kinds, start
 from papers.duq.compared import cifar_deviations, cifar_pair
 from papers.duq.runs import CIFAR, FASHION, duq_run
@@ -167,3 +169,24 @@ def test_cifar_has_a_network_and_a_recipe_for_each_scale(scale, network, tmp_pat
     assert (("network", f"{network} of width 32") in said) == (scale == "day")
     assert duq_run(work, pair, 0.5).own["centroid_spread"] == 0.05
     assert "centroid_spread" not in duq_run(work, FASHION, 0.5).own
+
+
+def accuracies(*values):
+    record = Evaluation.load(KEPT / "duq-fashion-0-0.json")
+    return [replace(record, known=replace(record.known, accuracy=value)) for value in values]
+
+
+def test_the_effects_of_spread_and_loss_are_differences_of_means():
+    wide, narrow = start.SPREADS
+    runs = {
+        (wide, start.OURS): accuracies(0.5, 0.52),
+        (narrow, start.OURS): accuracies(0.6, 0.62),
+        (wide, start.CLAMPED): accuracies(0.8, 0.82),
+        (narrow, start.CLAMPED): accuracies(0.85, 0.87),
+    }
+    words = start._effect(runs, "accuracy")
+    assert "by +0.100 with our loss and +0.050 with the authors'" in words
+    assert "by +0.300 with N(0, 1) and +0.250 with N(0, 0.05²): most by the loss." in words
+    assert start._alike(runs, start.OURS) is False
+    runs[narrow, start.OURS] = accuracies(0.4, 0.62)
+    assert start._alike(runs, start.OURS) is True
