@@ -158,7 +158,8 @@ class Method(nn.Module, ABC):
 def with_newer_settings(settings: Mapping[str, Any], method: Method) -> dict[str, Any]:
     """Return settings from a file, and the defaults of those that did not exist when it was made.
 
-    >>> with_newer_settings({"momentum": 0.9}, DUQ(nescio.models.mlp(2), 3))["centroid_spread"]
+    >>> model = nescio.methods.DUQ(nescio.models.mlp(2), classes=3)
+    >>> with_newer_settings({"momentum": 0.9}, model)["centroid_spread"]
     1.0
     """
     parameters = inspect.signature(type(method)).parameters
