@@ -77,7 +77,7 @@ def start(work: Workspace) -> Outcome:
     robust = all_of(_alike(runs, loss) for loss in LOSSES)
     seen = "; ".join(f"{loss}: {_by_spread(runs, loss)}" for loss in LOSSES)
     claims = (PAPER.claim("robust", robust, f"{seen} (wanted: no clear difference)"),)
-    remarks = tuple(_effect(runs, what) for what in MEASURES)
+    remarks = (*(_effect(runs, what) for what in MEASURES), PAPER.remark("start_length"))
     scaled = {"images": IMAGES, "judged": JUDGED, "epochs": EPOCHS, "momentum": MOMENTUM}
     deviations = PAPER.deviates("start", "notmnist", "losses", seeds=work.seeds, **scaled)
     return Outcome(tuple(table), claims, deviations, remarks)
