@@ -171,14 +171,19 @@ def _by_spread(runs: Mapping[Start, list[Evaluation]], loss: str) -> str:
 def _effect(runs: Mapping[Start, list[Evaluation]], what: str) -> str:
     """By how much each of the two changes a measure, with the other as it may be."""
     measure = MEASURES[what][0]
-    mean = {each: fmean(map(measure, group)) for each, group in runs.items()}
-    spreads = [mean[_NARROW, loss] - mean[_WIDE, loss] for loss in LOSSES]
-    losses = [mean[spread, CLAMPED] - mean[spread, OURS] for spread in SPREADS]
-    values = {"what": what, "wide": _WIDE, "narrow": _NARROW}
-    values |= {"spread_ours": f"{spreads[0]:+.3f}", "spread_clamped": f"{spreads[1]:+.3f}"}
-    values |= {"loss_wide": f"{losses[0]:+.3f}", "loss_narrow": f"{losses[1]:+.3f}"}
-    more = "loss" if max(map(abs, losses)) > max(map(abs, spreads)) else "spread"
-    return PAPER.remark("start", more=more, **values)
+    values = {each: [measure(one) for one in group] for each, group in runs.items()}
+    pairs = {
+        "spread_ours": ((_NARROW, OURS), (_WIDE, OURS)),
+        "spread_clamped": ((_NARROW, CLAMPED), (_WIDE, CLAMPED)),
+        "loss_wide": ((_WIDE, CLAMPED), (_WIDE, OURS)),
+        "loss_narrow": ((_NARROW, CLAMPED), (_NARROW, OURS)),
+    }
+    changes = {key: fmean(values[new]) - fmean(values[old]) for key, (new, old) in pairs.items()}
+    clear = sum(above(values[new], values[old]) is not None for new, old in pairs.values())
+    more = max(changes, key=lambda key: abs(changes[key])).partition("_")[0]
+    told: dict[str, Any] = {key: f"{change:+.3f}" for key, change in changes.items()}
+    told |= {"what": what, "wide": _WIDE, "narrow": _NARROW, "more": more, "clear": clear}
+    return PAPER.remark("start", **told)
 
 
 def _title(each: Start) -> str:

@@ -187,6 +187,7 @@ def test_the_effects_of_spread_and_loss_are_differences_of_means():
     words = start._effect(runs, "accuracy")
     assert "by +0.100 with our loss and +0.050 with the authors'" in words
     assert "by +0.300 with N(0, 1) and +0.250 with N(0, 0.05²): most by the loss." in words
+    assert "Of these four differences 4 " in words
     assert start._alike(runs, start.OURS) is False
     runs[narrow, start.OURS] = accuracies(0.4, 0.62)
     assert start._alike(runs, start.OURS) is True
