@@ -261,7 +261,7 @@ def test_a_report_of_results_is_written_here_and_not_by_nescio(papers, nescio, h
 def test_the_readme_names_commands_that_exist(papers):
     readme = (Path(__file__).parents[2] / "papers" / "README.md").read_text(encoding="utf-8")
     lines = re.findall(r"^python -m papers (.*?)(?: +#.*)?$", readme, re.MULTILINE)
-    assert len(lines) == 5
+    assert len(lines) == 6
     for words in map(str.split, lines):
         code, out, _ = papers(words[0], "--help")
         assert code == 0
