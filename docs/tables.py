@@ -94,8 +94,8 @@ def claims(paper: int) -> str:
     """Return what a paper claims, where, how to run it, and whether it holds."""
     verdicts = {holds: str(word) for holds, word in VERDICTS.items()} | {False: "**no**"}
     rows = (
-        (escaped(claim.says), record.item, _run(record), verdicts[claim.holds], escaped(claim.seen))
-        for record in _experiments(paper)
+        (escaped(claim.says), record.item, run, verdicts[claim.holds], escaped(claim.seen))
+        for run, record in _experiments(paper)
         for claim in record.claims
     )
     return _markdown(("the paper says", "where", "run it", "holds", "what we saw"), rows)
@@ -133,14 +133,16 @@ def filled(page: str) -> str:
     return PLACE.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}{found[3]}", page)
 
 
-def _experiments(paper: int) -> list[Reproduction]:
-    """The records of a paper: theorems first, then figures, then tables."""
-    records = [one for one in read_results(RESULTS).values() if one.paper == paper]
-    return sorted(records, key=lambda one: ("Theorem" not in one.item, one.item))
+def _experiments(paper: int) -> list[tuple[str, Reproduction]]:
+    """How to run the experiments of a paper, and their records: theorems first, then figures."""
+    records = [pair for pair in read_results(RESULTS).items() if pair[1].paper == paper]
+    records.sort(key=lambda pair: ("Theorem" not in pair[1].item, pair[1].item))
+    return [(_run(folder, record), record) for folder, record in records]
 
 
-def _run(record: Reproduction) -> str:
-    return f"[`{record.name}`](../../results/{record.name}/README.md)"
+def _run(folder: str, record: Reproduction) -> str:
+    scale = "" if record.scale == "quick" else f", scale {record.scale}"
+    return f"[`{record.name}`](../../results/{folder}/README.md){scale}"
 
 
 def _documented(thing: Any) -> Any:

@@ -25,6 +25,7 @@ from nescio.cli import (
 from nescio.errors import unknown_name
 
 PROGRAM = "python -m papers"
+USUAL_TIMES = {"quick": "within an hour on two cores", "day": "within a day on two cores"}
 NAME = "NAME"  # of the command that stands for every experiment's
 
 
@@ -150,10 +151,11 @@ def run_experiment(
 
     Args:
         name: {EXPERIMENTS}.
-        scale: quick: within an hour on two cores; paper: the paper's settings.
+        scale: quick: within an hour on two cores; day: within a day, for the few experiments
+            that have it; paper: the paper's settings.
         seeds: Independent runs; by default as many as are usual for the experiment.
         output: Folder for records, pictures and a page; by default results/NAME, or
-            results/NAME-paper at the paper's scale.
+            results/NAME-SCALE at larger scales.
         runs: Folder of trained networks, which experiments share; by default `runs` beside the
             output.
         dry_run: Run one step of every stage, to see that it starts; nothing is kept.
@@ -171,15 +173,15 @@ def run_experiment(
     from papers.workspace import SCALES, Workspace
 
     if scale not in SCALES:
-        raise typer.BadParameter(f"a scale is {' or '.join(SCALES)}, not {scale!r}")
+        raise typer.BadParameter(f"a scale is {', '.join(SCALES)}, not {scale!r}")
     experiment = EXPERIMENTS[name]
-    # results of both scales stand side by side
+    # results of all scales stand side by side
     output = output or Path("results") / (name if scale == "quick" else f"{name}-{scale}")
     count = seeds or experiment.seeds.get(scale, 1)
     words = [*PROGRAM.split(), name, "--scale", scale, "--seeds", str(count), "-o", str(output)]
     if not dry_run:
         check_page(output)
-        usual = "within an hour on two cores" if scale == "quick" else "its time is not known"
+        usual = USUAL_TIMES.get(scale, "its time is not known")
         if (output / RECORD).is_file():
             usual = (
                 f"in all {in_time(Reproduction.load(output / RECORD).provenance.seconds)} before"

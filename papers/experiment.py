@@ -9,7 +9,7 @@ from nescio import NescioError
 from nescio.data import status
 from nescio.records import Provenance
 from papers.reproduction import Claim, Comparison, Deviation, Reproduction
-from papers.workspace import SCALES, Workspace
+from papers.workspace import Workspace
 
 RECORD = "reproduction.json"
 
@@ -40,8 +40,8 @@ class Experiment:
         name: "duq-table2".
         item: "Table 2".
         needs: data sets that must be available; () if those embedded are enough.
-        paper_needs: those at paper scale, if they are others.
-        scales: at which it can be run.
+        paper_needs: those at the larger scales, if they are others.
+        scales: at which it can be run, of `SCALES`.
         seeds: how many are usual at a scale, 1 by default.
         once: whether it does not depend on a seed, so that it is run once.
     """
@@ -53,7 +53,7 @@ class Experiment:
     run: Callable[[Workspace], Outcome]
     needs: tuple[str, ...] = ()
     paper_needs: tuple[str, ...] | None = None
-    scales: tuple[str, ...] = SCALES
+    scales: tuple[str, ...] = ("quick", "paper")
     seeds: Mapping[str, int] = field(default_factory=dict)
     once: bool = False
 

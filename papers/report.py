@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from nescio.report import SECTIONS, ReportContext, Section, heading, items, join, paragraphs
+from papers.duq.measured import measured_html
 from papers.duq.timings import timings_html
 from papers.gradient_uncertainty.separations import separations_html
 from papers.pages import claims_table, deviations_table, number, numbers_table
@@ -78,6 +79,7 @@ ALL_SECTIONS = (
     *SECTIONS[:-1],
     Section("radius", "How far is far enough", (radius_html,)),
     Section("separations", "Scores against sets", (separations_html,)),
+    Section("measured", "Other measurements", (measured_html,)),
     Section("timings", "How long it takes", (timings_html,)),
     SECTIONS[-1],
 )

@@ -47,7 +47,7 @@ class Reproduction(Record):
     paper: Count
     item: str  # "Table 2"
     title: str
-    scale: str  # "quick" or "paper"
+    scale: str  # "quick", "day" or "paper"
     seeds: Count
     command: str
     compared: tuple[Comparison, ...]

@@ -20,7 +20,7 @@ from nescio.report import save_figure
 from nescio.store import Source, atomic_write, check_replaceable, train_run
 from papers.spent import Spent
 
-SCALES = ("quick", "paper")
+SCALES = ("quick", "day", "paper")
 STAGES = "stages.json"
 R = TypeVar("R", bound=Record)
 DRY_INPUTS = 64  # of each part of the data in a dry run
@@ -53,7 +53,7 @@ class Workspace:
         return self.scale == "quick"
 
     def pick(self, quick: Any, paper: Any) -> Any:
-        """Return a setting, by scale."""
+        """Return a setting, of the quick scale or of the larger ones."""
         return quick if self.quick else paper
 
     def count(self, many: int, few: int = 2) -> int:
@@ -151,9 +151,13 @@ class Workspace:
         save_figure(figure, self.folder / name)
         self.pictures.append(name)
 
+    @property
+    def _suffix(self) -> str:
+        return "" if self.quick else f"-{self.scale}"
+
     def _shared_folder(self, name: str) -> Path:
         """One folder never holds two scales."""
-        return self.runs / f"{name}{'' if self.quick else '-paper'}{'-dry' if self.dry else ''}"
+        return self.runs / f"{name}{self._suffix}{'-dry' if self.dry else ''}"
 
     def _load(self, name: str, kind: type[R], path: Path) -> R | None:
         """The record of a stage; None if it cannot be read."""

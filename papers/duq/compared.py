@@ -8,11 +8,13 @@ from nescio.methods import Ensemble, Method
 from nescio.records import Evaluation
 from papers.duq.runs import (
     CIFAR,
+    CIFAR_DAY,
     DUQ_EPOCHS,
     FASHION,
     SOFTMAX_EPOCHS,
     Derive,
     Evaluations,
+    Pair,
     Runs,
     TrainingRun,
     duq_run,
@@ -28,12 +30,13 @@ from papers.workspace import Workspace
 PAPER = read_paper("duq")
 DUQ, ENSEMBLE = "DUQ", "deep ensemble of 5"
 MEMBERS = 5
-CIFAR_MEMBERS = 15  # of the ensemble on CIFAR-10, of which smaller ones are parts
+CIFAR_SIZES = {"day": (3, 5), "paper": (3, 5, 10, 15)}  # of ensembles, parts of the largest
 # the weights of the penalty that the paper chose
 FASHION_PENALTY, CIFAR_PENALTY = 0.05, 0.5
 FASHION_SETS = ("fashion_mnist", "mnist", "notmnist")
 CIFAR_SETS = ("cifar10", "svhn")
-SEEDS = {"quick": 3, "paper": 5}
+SEEDS = {"quick": 3, "day": 3, "paper": 5}
+LARGER = ("day", "paper")  # scales of what no hour is enough for
 
 
 def experiment(
@@ -57,16 +60,22 @@ def fashion_runs(work: Workspace) -> Runs:
     }
 
 
+def cifar_pair(work: Workspace) -> Pair:
+    """Return CIFAR-10 against SVHN with the network and recipe of the scale."""
+    return CIFAR if work.scale == "paper" else CIFAR_DAY
+
+
 def cifar_whole(work: Workspace) -> TrainingRun:
     """Return the one ensemble on CIFAR-10 that is trained."""
-    return ensemble_run(work, CIFAR, CIFAR_MEMBERS)
+    return ensemble_run(work, cifar_pair(work), CIFAR_SIZES[work.scale][-1])
 
 
 def cifar_ensembles(work: Workspace, size: int) -> list[Evaluation]:
     """Return disjoint ensembles of so many members; in a dry run only the first."""
-    whole, starts = cifar_whole(work), range(0, CIFAR_MEMBERS - size + 1, size)
+    pair, whole = cifar_pair(work), cifar_whole(work)
+    starts = range(0, CIFAR_SIZES[work.scale][-1] - size + 1, size)
     return [
-        evaluate_run(work, CIFAR, whole, 0, f"-{size}-from-{start}", _members(start, size))
+        evaluate_run(work, pair, whole, 0, f"-{size}-from-{start}", _members(start, size))
         for start in (starts[:1] if work.dry else starts)
     ]
 
@@ -135,7 +144,7 @@ def fashion_deviations(
         ensemble: whether an ensemble does.
     """
     softmax = ("softmax_decay", "softmax_rate") if ensemble else ()
-    always = (*softmax, "notmnist", "losses")
+    always = (*softmax, "notmnist", "losses", "centroids")
     if not work.quick:
         runs = () if work.seeds == 5 else ("paper_runs",)
         return PAPER.deviates(*runs, *always, seeds=work.seeds)
@@ -148,5 +157,12 @@ def fashion_deviations(
 def cifar_deviations(work: Workspace, ensemble: bool = True) -> tuple[Deviation, ...]:
     """Return how the runs on CIFAR-10 are not as in the paper."""
     softmax = ("softmax_decay", "cifar_ensembles") if ensemble else ()
-    keys = ("cifar_rate", *softmax, "cifar_layer", "losses", "cifar")
-    return PAPER.deviates(*keys, most=CIFAR_MEMBERS, members=MEMBERS, seeds=work.seeds)
+    pair, most = cifar_pair(work), CIFAR_SIZES[work.scale][-1]
+    recipe = "cifar_rate" if pair is CIFAR else "cifar_day"
+    values = {
+        "network": pair.network,
+        "epochs": pair.epochs,
+        "rate": pair.training["learning_rate"],
+    }
+    keys = (recipe, *softmax, "cifar_layer", "losses", "cifar")
+    return PAPER.deviates(*keys, most=most, members=MEMBERS, seeds=work.seeds, **values)

@@ -29,8 +29,10 @@ from papers.over_seeds import over_seeds
 from papers.reproduction import Comparison
 from papers.workspace import Workspace
 
-WINDOW = ((-2.5, 3.5), (-3.0, 3.0))  # of the moons, as the paper shows them
-OVERLAP = ((-5.0, 5.0), (-5.0, 5.0))  # of the Gaussians
+Window = tuple[tuple[float, float], tuple[float, float]]
+Models = Mapping[str, Callable[[], Method]]  # by their titles
+WINDOW: Window = ((-2.5, 3.5), (-3.0, 3.0))  # of the moons, as the paper shows them
+OVERLAP: Window = ((-5.0, 5.0), (-5.0, 5.0))  # of the Gaussians
 FAR = 1.0  # from every training point
 SURE, CERTAIN, UNCERTAIN = 0.9, 0.75, 0.25  # of one answer; of the mean over a region
 # appendix A.1
@@ -72,8 +74,8 @@ def figure1(work: Workspace) -> Outcome:
         PAPER.claim("certain_on_data", on > CERTAIN and away < UNCERTAIN, duq_seen),
         PAPER.claim("ensemble_certain", sure > CERTAIN, ensemble_seen),
     )
-    deviations = PAPER.deviates(*_settings(work), "colours")
-    return Outcome(_compared(evaluations), claims, deviations, _streaks(duq))
+    deviations = PAPER.deviates(*settings(work), "colours")
+    return Outcome(compare(evaluations), claims, deviations, _streaks(duq))
 
 
 def figure4(work: Workspace) -> Outcome:
@@ -91,8 +93,8 @@ def figure4(work: Workspace) -> Outcome:
         PAPER.claim("one_sided", away[ONE_SIDED] > bound, twice),
         PAPER.claim("no_better", away[ONE_SIDED] > away[NONE] / 2, halved),
     )
-    deviations = PAPER.deviates(*_settings(work), "one_scale")
-    return Outcome(_compared(evaluations), claims, deviations, _streaks(evaluations[TWO_SIDED]))
+    deviations = PAPER.deviates(*settings(work), "one_scale")
+    return Outcome(compare(evaluations), claims, deviations, _streaks(evaluations[TWO_SIDED]))
 
 
 def figure3(work: Workspace) -> Outcome:
@@ -122,15 +124,22 @@ def figure3(work: Workspace) -> Outcome:
         f"{median(beside):.2f} where 1 < |x| < 2"
     )
     claims = (PAPER.claim("overlap", median(middle) < median(beside), seen),)
-    keys = ("gaussians", "first_weights", "losses", "one_scale")
+    keys = ("gaussians", "first_weights", "losses", "centroids", "one_scale")
     return Outcome(compared, claims, PAPER.deviates(*keys, penalty=GAUSSIAN_PENALTY))
 
 
-def evaluate_models(work: Workspace, titles: Sequence[str]) -> Evaluations:
-    """Return each model on test data against the empty plane, once for each seed."""
+def evaluate_models(
+    work: Workspace, titles: Sequence[str], models: Models | None = None
+) -> Evaluations:
+    """Return each model on test data against the empty plane, once for each seed.
+
+    Args:
+        titles: of the models, DUQ among them, whose median seed is drawn.
+        models: those that are not of this file.
+    """
     points = work.pick(1500, 1000)
     how = {"points": points, "epochs": EPOCHS, **TRAINING, **HEAD}
-    trained = cache(partial(moon_model, work))
+    trained = cache(partial(moon_model, work, {**MODELS, **(models or {})}))
 
     def evaluated(title: str, seed: int) -> Evaluation:
         model, known = trained(title, seed), moons(seed, points)
@@ -167,41 +176,47 @@ def moons(seed: int, points: int) -> Known:
     return Known("two moons", train, test, ("upper", "lower"), None, "tabular", ("x", "y"))
 
 
-def moon_model(work: Workspace, title: str, seed: int) -> Method:
+def moon_model(work: Workspace, models: Models, title: str, seed: int) -> Method:
     """Return one model, trained on the moons."""
-    known = moons(seed, work.pick(1500, 1000))
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        deep = title == ENSEMBLE
-        model = Ensemble(lambda: mlp(2, 2, (20, 20, 20))) if deep else duq_model(*PENALTY[title])
-    # the paper trains its ensemble without weight decay, so that the members may differ
-    return _trained(work, model, known, seed, 0.0 if title == ENSEMBLE else 1e-4)
+    return trained_model(work, models[title], moons(seed, work.pick(1500, 1000)), seed)
 
 
 def gaussian_model(work: Workspace, seed: int) -> tuple[Method, Known]:
     """Return DUQ trained where the classes overlap, and its data."""
     known = load("two_gaussians", seed=seed)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = duq_model(GAUSSIAN_PENALTY, "two-sided")
-    return _trained(work, model, known, seed, 1e-4), known
+    return trained_model(work, partial(duq_model, GAUSSIAN_PENALTY), known, seed), known
 
 
-def duq_model(weight: float, side: str) -> DUQ:
+def duq_model(weight: float, side: str = "two-sided", **more: Any) -> DUQ:
     """Return DUQ over the paper's small network, whose features may have either sign."""
-    how: dict[str, Any] = {"gradient_penalty": weight, "penalty": side, "features": 20}
+    how: dict[str, Any] = {"gradient_penalty": weight, "penalty": side, "features": 20, **more}
     return DUQ(mlp(2, 20, hidden=(20, 20)), 2, **how, **HEAD)
 
 
-def _trained(work: Workspace, model: Method, known: Known, seed: int, decay: float) -> Method:
+def deep_ensemble() -> Ensemble:
+    """Return five of the paper's small networks."""
+    return Ensemble(lambda: mlp(2, 2, (20, 20, 20)))
+
+
+_DUQS: Models = {title: partial(duq_model, *how) for title, how in PENALTY.items()}
+MODELS: Models = {ENSEMBLE: deep_ensemble, **_DUQS}
+
+
+def trained_model(work: Workspace, make: Callable[[], Method], known: Known, seed: int) -> Method:
+    """Return a model with weights of a seed, trained as in appendix A.1."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = make()
+    # the paper trains its ensemble without weight decay, so that the members may differ
+    decay = 0.0 if isinstance(model, Ensemble) else 1e-4
     data, epochs = work.few(training_part(known)), work.count(EPOCHS, 1)
     train(model, data, weight_decay=decay, seed=seed, epochs=epochs, **TRAINING)
     return model
 
 
-def empty(known: Known) -> Tensor:
-    """Return points of a grid over the window that are far from all training points."""
-    grid = torch.cartesian_prod(*(torch.linspace(low, high, 60) for low, high in WINDOW))
+def empty(known: Known, window: Window = WINDOW) -> Tensor:
+    """Return points of a grid over a window that are far from all training points."""
+    grid = torch.cartesian_prod(*(torch.linspace(low, high, 60) for low, high in window))
     return grid[torch.cdist(grid, training_part(known).inputs).amin(1) > FAR]
 
 
@@ -216,7 +231,7 @@ def mapped(
     work: Workspace,
     model: Method,
     known: Known,
-    window: tuple[tuple[float, float], tuple[float, float]],
+    window: Window,
     seed: int,
 ) -> Map:
     """Return the model's confidence over a window, with a quarter of its data."""
@@ -241,7 +256,7 @@ def far_and_sure(record: Evaluation) -> float:
     return float(confidence_fractions(record, record.unknown[0].name)[-1])
 
 
-def _compared(evaluations: Evaluations) -> tuple[Comparison, ...]:
+def compare(evaluations: Evaluations) -> tuple[Comparison, ...]:
     """Every measure of every model."""
     return tuple(
         over_seeds(f"{title}: {what}", list(map(measure, runs)))
@@ -259,8 +274,9 @@ def _slug(title: str) -> str:
     return title.lower().replace(",", "").replace(" ", "-")
 
 
-def _settings(work: Workspace) -> tuple[str, ...]:
-    return (*(("moons",) if work.quick else ()), "first_weights", "losses")
+def settings(work: Workspace) -> tuple[str, ...]:
+    """Return the keys of the settings in which trainings on the moons are not the paper's."""
+    return (*(("moons",) if work.quick else ()), "first_weights", "losses", "centroids")
 
 
 def _streaks(runs: Sequence[Evaluation]) -> tuple[str, ...]:

@@ -136,7 +136,7 @@ def test_an_interrupted_experiment_says_how_to_go_on_and_does(papers, here, monk
         (["blobs-table8"], "did you mean 'blobs-table7'"),
         (["lst"], "unknown experiment 'lst'"),
         (["NAME"], "unknown experiment 'NAME'"),
-        (["blobs-table7", "--scale", "huge"], "a scale is quick or paper, not 'huge'"),
+        (["blobs-table7", "--scale", "huge"], "a scale is quick, day, paper, not 'huge'"),
         (["blobs-table7", "--seeds", "0"], "should be greater than or equal to 1"),
         (["page", "nowhere"], "there are no results in 'nowhere'"),
         (["blobs-table7", "-o", "a-file"], "a folder was expected"),
@@ -261,7 +261,7 @@ def test_a_report_of_results_is_written_here_and_not_by_nescio(papers, nescio, h
 def test_the_readme_names_commands_that_exist(papers):
     readme = (Path(__file__).parents[2] / "papers" / "README.md").read_text(encoding="utf-8")
     lines = re.findall(r"^python -m papers (.*?)(?: +#.*)?$", readme, re.MULTILINE)
-    assert len(lines) == 5
+    assert len(lines) == 6
     for words in map(str.split, lines):
         code, out, _ = papers(words[0], "--help")
         assert code == 0

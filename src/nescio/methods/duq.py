@@ -19,7 +19,7 @@ from nescio.models import feature_width
 SIDES = ("two-sided", "one-sided")
 TARGETS = ("kernel sum", "kernels", "features")  # section 2.1, and the two others of appendix C
 FIRST_COUNT = 12.0  # inputs a class counts for before any was seen, about those of a batch of 128
-SCALES = 1e-6, 1e6  # of length_scale and weight_spread
+SCALES = 1e-6, 1e6  # of length_scale and the two spreads
 
 
 class DUQ(KernelMethod):
@@ -42,6 +42,10 @@ class DUQ(KernelMethod):
             sums (Hutchinson).
         learn_length_scale: learn a length scale for each class, starting at `length_scale`.
         weight_spread: standard deviation of the first weights `W_c`; the paper's two moons use 1.
+        centroid_spread: standard deviation of the first centroids; the paper prints N(0, 0.05), its
+            authors' code has 1 on two moons and FashionMNIST and 0.05 on CIFAR-10.
+        shared_projection: draw one random sum for a whole batch, not one for each input (appendix
+            C.2); the kernel sum needs none.
         features: d, if the network does not tell.
         normalise: what raw inputs go through first; the penalty is in what comes out of it.
 
@@ -74,6 +78,8 @@ class DUQ(KernelMethod):
         penalty_target: str = "kernel sum",
         learn_length_scale: bool = False,
         weight_spread: float = 0.05,
+        centroid_spread: float = 1.0,
+        shared_projection: bool = False,
         features: int | None = None,
         normalise: nn.Module | None = None,
     ) -> None:
@@ -89,6 +95,7 @@ class DUQ(KernelMethod):
         check_int("classes × centroid_size × features", size, below=2**40)
         self.length_scale = check_float("length_scale", length_scale, *SCALES)
         self.weight_spread = check_float("weight_spread", weight_spread, *SCALES)
+        self.centroid_spread = check_float("centroid_spread", centroid_spread, *SCALES)
         self.gradient_penalty = check_float("gradient_penalty", gradient_penalty)
         self.momentum = check_float("momentum", momentum, most=1)
         if self.momentum == 1:
@@ -96,13 +103,14 @@ class DUQ(KernelMethod):
         self.penalty = check_name("penalty (its weight is gradient_penalty)", penalty, SIDES)
         self.penalty_target = check_name("penalty_target", penalty_target, TARGETS)
         self.learn_length_scale = check_bool("learn_length_scale", learn_length_scale)
+        self.shared_projection = check_bool("shared_projection", shared_projection)
         if self.gradient_penalty and any(hasattr(module, "_orig_mod") for module in net.modules()):
             problem = "networks of torch.compile cannot be differentiated twice"
             raise NescioError(f"{problem}, as a gradient penalty needs; compile after training")
         shape = self.classes, self.centroid_size
         self.weight = nn.Parameter(torch.randn(*shape, self.features) * self.weight_spread)  # W
         self.register_buffer("counts", torch.full((self.classes,), FIRST_COUNT))  # N (C,)
-        self.register_buffer("centroids", torch.randn(shape))  # e (C, n)
+        self.register_buffer("centroids", torch.randn(shape) * self.centroid_spread)  # e (C, n)
         self.register_buffer("met", torch.zeros(self.classes, dtype=torch.bool))
         if learn_length_scale:
             scales = torch.full((self.classes,), math.log(self.length_scale))
@@ -124,7 +132,10 @@ class DUQ(KernelMethod):
             features = self._features(x)
             logits = self._log_kernels(features)
             target = features if self.penalty_target == "features" else logits.exp()
-            summed = target.sum(1) if self.penalty_target == "kernel sum" else hutchinson(target)
+            if self.penalty_target == "kernel sum":
+                summed = target.sum(1)
+            else:
+                summed = hutchinson(target, self.shared_projection)
             norms = gradient_norms(summed, x)
         penalty = gradient_penalty(norms, self.penalty)
         return cross_entropies(logits, y) + self.gradient_penalty * penalty, logits
@@ -247,9 +258,13 @@ def gradient_penalty(norms: Tensor, side: str) -> Tensor:
     return (norms.square() - 1).clamp(min=0).mean()
 
 
-def hutchinson(outputs: Tensor) -> Tensor:
-    """Return a random sum of outputs `(N, K)`: in expectation, its squared gradient is theirs."""
-    signs = torch.randint_like(outputs, 2, requires_grad=False).mul_(2).sub_(1)
+def hutchinson(outputs: Tensor, shared: bool = False) -> Tensor:
+    """Return a random sum of outputs `(N, K)`: in expectation, its squared gradient is theirs.
+
+    Signs are drawn for each input, or once for all of them if they are `shared`.
+    """
+    signs = torch.randint_like(outputs[:1] if shared else outputs, 2, requires_grad=False)
+    signs = signs.mul_(2).sub_(1)
     return (outputs * signs).sum(1)
 
 

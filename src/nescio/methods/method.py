@@ -164,6 +164,21 @@ class Method(nn.Module, ABC):
         return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
 
+def with_newer_settings(settings: Mapping[str, Any], method: Method) -> dict[str, Any]:
+    """Return settings from a file, and the defaults of those that did not exist when it was made.
+
+    >>> model = nescio.methods.DUQ(nescio.models.mlp(2), classes=3)
+    >>> with_newer_settings({"momentum": 0.9}, model)["centroid_spread"]
+    1.0
+    """
+    parameters = inspect.signature(type(method)).parameters
+    defaults = {name: parameters[name].default for name in method.settings() if name in parameters}
+    newer = {
+        name: value for name, value in defaults.items() if value is not inspect.Parameter.empty
+    }
+    return {**newer, **settings}
+
+
 def check_network(net: object) -> None:
     """Raise an error if this is no network, or a method, whose own loss would never be used."""
     check_model(net)

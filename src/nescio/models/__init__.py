@@ -1,4 +1,4 @@
-"""The papers' networks, plain modules: `classes` logits out, or features if `classes` is None."""
+"""Networks, plain modules: `classes` logits out, or features if `classes` is None."""
 
 import copy
 import math
@@ -11,8 +11,9 @@ from torch import nn
 from nescio.errors import NescioError, check_name, unknown_name
 from nescio.models.networks import cnn16, conv3, lenet, mlp, resnet18, resnet20
 from nescio.models.probs import ProbsToLogits
+from nescio.models.resnet9 import resnet9
 
-_FACTORIES = (mlp, lenet, conv3, cnn16, resnet18, resnet20)
+_FACTORIES = (mlp, lenet, conv3, cnn16, resnet9, resnet18, resnet20)
 # by name
 NETWORKS: dict[str, Callable[..., nn.Module]] = {make.__name__: make for make in _FACTORIES}
 
@@ -75,4 +76,4 @@ def feature_width(net: nn.Module) -> int | None:
 
 
 __all__ = ["NETWORKS", "ProbsToLogits", "build", "feature_width", "network_for"]
-__all__ += ["cnn16", "conv3", "lenet", "mlp", "resnet18", "resnet20"]
+__all__ += ["cnn16", "conv3", "lenet", "mlp", "resnet9", "resnet18", "resnet20"]

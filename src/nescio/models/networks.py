@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from nescio.errors import NescioError
 
 P = ParamSpec("P")
-SIZES = ("inputs", "classes", "channels", "size")  # arguments that must be sizes, or None
+SIZES = ("inputs", "classes", "channels", "size", "width")  # arguments that must be sizes, or None
 MAX_LAYERS = 1000
 
 

@@ -29,6 +29,7 @@ from nescio.detectors.learned import (
 )
 from nescio.errors import NescioError, check_name
 from nescio.methods import METHODS, Method, as_method, method_class
+from nescio.methods.method import with_newer_settings
 from nescio.methods.temperature import TemperatureScaled, split_temperature, temperatures_within
 from nescio.models import build
 from nescio.records import from_plain, to_plain
@@ -208,7 +209,7 @@ def _check_given(plan: ModelPlan, model: nn.Module, where: str) -> nn.Module:
         )
     method = as_method(model)
     given = method.name, to_plain(_identifying_settings(method))
-    if given != (plan.method, plan.settings):
+    if given != (plan.method, to_plain(with_newer_settings(plan.settings, method))):
         difference = f"is {_call(plan.method, plan.settings)}, not {_call(*given)}"
         raise NescioError(f"{where} was made with a model that has these weights, but {difference}")
     return model

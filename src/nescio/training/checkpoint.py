@@ -11,6 +11,7 @@ from torch.optim import SGD, Optimizer
 
 from nescio.core.tensorfile import load_prefixed_state, prefixed_state, read_tensors, write_tensors
 from nescio.errors import NescioError, check_float, check_int, check_name
+from nescio.methods.method import Method, with_newer_settings
 from nescio.records import Epoch, from_plain, to_plain
 
 KIND = "checkpoint"
@@ -97,6 +98,8 @@ class Checkpoint:
         tensors, header = read_tensors(self.path, KIND, ("settings", "progress", "state"))
         where = f"checkpoint {str(self.path)!r}"
         before = from_plain(dict[str, Any], header.get("settings"), where)
+        if isinstance(own := before.get("method_settings"), Mapping) and isinstance(method, Method):
+            before["method_settings"] = to_plain(with_newer_settings(own, method))
         check_same_settings(before, to_plain(self.settings), where)
         progress = from_plain(Progress, header.get("progress"), where)
         state = _optimizer_state(tensors, optimizer, where)

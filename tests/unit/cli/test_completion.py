@@ -40,7 +40,7 @@ def complete(monkeypatch, capsys):
         ("nescio data get mn", ["mnist"]),
         ("nescio train so", ["softmax"]),
         ("nescio train --data dig", ["digits"]),
-        ("nescio train softmax --data iris --network res", ["resnet18", "resnet20"]),
+        ("nescio train softmax --data iris --network res", ["resnet9", "resnet18", "resnet20"]),
         ("nescio train ensemble --members 3 --schedule c", ["constant", "cosine"]),
         ("nescio train softmax --data iris --augment crop fl", ["flip"]),
         ("nescio train softmax --data iris --dev", ["--device"]),

@@ -14,7 +14,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from nescio.errors import NescioError
 from nescio.methods.double_backward import CheapDoubleBackward, _depends_only_on
-from nescio.models import cnn16, conv3, lenet, mlp, resnet18, resnet20
+from nescio.models import cnn16, conv3, lenet, mlp, resnet9, resnet18, resnet20
 
 EXACT = 1e-12  # of the whole gradient
 
@@ -129,6 +129,7 @@ NETWORKS = {
     "lenet": (lambda: lenet(size=8), (4, 1, 8, 8)),
     "cnn16, leaky ReLU and dropout": (lambda: cnn16(size=20), (4, 1, 20, 20)),
     "resnet20": (resnet20, (3, 3, 8, 8)),
+    "resnet9": (resnet9, (3, 3, 8, 8)),
     "resnet18": (resnet18, (3, 3, 8, 8)),
     "mlp": (lambda: mlp(5, hidden=(8, 8)), (6, 5)),
 }

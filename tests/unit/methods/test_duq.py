@@ -57,6 +57,19 @@ def kernels_by_hand(model, x):
     )
 
 
+def test_the_first_centroids_are_spread_as_told_and_all_else_is_the_same():
+    default, narrow, wide = (
+        small(**more) for more in ({}, {"centroid_spread": 0.05}, {"centroid_spread": 1})
+    )
+    assert torch.equal(default.centroids, wide.centroids)
+    torch.testing.assert_close(narrow.centroids, 0.05 * default.centroids, rtol=1e-6, atol=0)
+    for one, other in zip(default.parameters(), narrow.parameters(), strict=True):
+        assert torch.equal(one, other)
+    torch.manual_seed(0)
+    many = DUQ(nn.Linear(2, 2), 50, 1000, centroid_spread=0.05, features=2).centroids
+    assert many.std().item() == pytest.approx(0.05, rel=0.02)
+
+
 class TestKernels:
     def test_logits_are_the_logs_of_equation_1(self, batch):
         model = small().eval()
@@ -384,6 +397,9 @@ class TestBadInput:
             ({"penalty_target": "logits"}, "kernel sum"),
             ({"learn_length_scale": "yes"}, "learn_length_scale"),
             ({"weight_spread": 0}, "weight_spread"),
+            ({"centroid_spread": 0}, "centroid_spread"),
+            ({"centroid_spread": 1e7}, "centroid_spread"),
+            ({"shared_projection": 1}, "shared_projection"),
             ({"features": 0}, "features"),
             ({"features": 10**9, "classes": 10**9}, "classes × centroid_size × features"),
         ],

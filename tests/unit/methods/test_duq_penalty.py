@@ -110,7 +110,8 @@ def by_hand(duq, x, y, seed):
         total = kernels.sum()
     else:
         parts = kernels if duq.penalty_target == "kernels" else features
-        signs = 2 * torch.randint_like(parts, 2, requires_grad=False) - 1
+        drawn = parts[:1] if duq.shared_projection else parts
+        signs = 2 * torch.randint_like(drawn, 2, requires_grad=False) - 1
         total = (signs * parts).sum()
     (slopes,) = torch.autograd.grad(total, x, create_graph=True)
     squares = slopes.flatten(1).square().sum(1)
@@ -142,7 +143,7 @@ NETS = {  # and how much steeper they are made, so that the one-sided penalty bi
 
 
 @pytest.mark.parametrize("name", NETS)
-@pytest.mark.parametrize("target", ["kernel sum", "kernels", "features"])
+@pytest.mark.parametrize("target", ["kernel sum", "kernels", "features", "features, shared"])
 @pytest.mark.parametrize("side", ["two-sided", "one-sided"])
 def test_the_whole_gradient_of_the_loss_is_that_of_double_backward(name, target, side, seed):
     torch.manual_seed(seed)
@@ -155,7 +156,8 @@ def test_the_whole_gradient_of_the_loss_is_that_of_double_backward(name, target,
         1.0,
         0.7,
         side,
-        penalty_target=target,
+        penalty_target=target.removesuffix(", shared"),
+        shared_projection=target.endswith("shared"),
         weight_spread=0.1,
         learn_length_scale=name == "mlp",
         features=feature_width(net),

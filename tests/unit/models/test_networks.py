@@ -6,13 +6,25 @@ import torch
 from torch import nn
 
 from nescio.errors import NescioError
-from nescio.models import NETWORKS, build, cnn16, conv3, lenet, mlp, network_for, resnet18, resnet20
+from nescio.models import (
+    NETWORKS,
+    build,
+    cnn16,
+    conv3,
+    lenet,
+    mlp,
+    network_for,
+    resnet9,
+    resnet18,
+    resnet20,
+)
 
 SHAPES = {
     "mlp": (1, 28, 28),
     "lenet": (1, 28, 28),
     "conv3": (1, 28, 28),
     "cnn16": (1, 28, 28),
+    "resnet9": (3, 32, 32),
     "resnet18": (3, 32, 32),
     "resnet20": (3, 32, 32),
 }
@@ -32,6 +44,7 @@ def test_logits_or_features(name):
         "lenet": 1024,
         "conv3": 256,
         "cnn16": 16 * 9,
+        "resnet9": 256,
         "resnet18": 512,
         "resnet20": 64,
     }[name]
@@ -61,6 +74,13 @@ def test_is_rebuilt_from_its_recipe(name):
         ),
         (cnn16(10), 9 * 16 + 16 + 2 * (9 * 16 * 16 + 16) + 144 * 10 + 10),
         (mlp(64, 10, hidden=(20, 30)), 64 * 20 + 20 + 20 * 30 + 30 + 30 * 10 + 10),
+        (
+            resnet9(10, width=4),
+            9 * (3 * 4 + 4 * 8 + 2 * 8 * 8 + 8 * 16 + 16 * 32 + 2 * 32 * 32)  # convolutions
+            + 2 * (4 + 3 * 8 + 16 + 3 * 32)  # norms
+            + 32 * 10
+            + 10,
+        ),
         (resnet18(10), 11_173_962),  # the published size of the CIFAR form with projections
         (
             resnet20(10),
@@ -71,7 +91,7 @@ def test_is_rebuilt_from_its_recipe(name):
             + 10,
         ),  # norms before and between them, and the last
     ],
-    ids=["lenet", "conv3", "cnn16", "mlp", "resnet18", "resnet20"],
+    ids=["lenet", "conv3", "cnn16", "mlp", "resnet9", "resnet18", "resnet20"],
 )
 def test_number_of_weights(net, want):
     assert count(net) == want
@@ -139,6 +159,33 @@ def test_odd_sides_are_padded_as_in_tensorflow(size, seed):
     assert block(x).shape[2:] == tuple((side + 1) // 2 for side in size)
     want = nn.functional.conv2d(same_padding(active, 3, 2), block.conv1.weight, stride=2)
     torch.testing.assert_close(ours[0], want)
+
+
+def test_resnet9_is_its_formula():
+    torch.manual_seed(0)
+    net = resnet9(width=2).eval()
+    for layer in net.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            for values in (layer.weight, layer.bias, layer.running_mean, layer.running_var):
+                nn.init.uniform_(values, 0.5, 1.5)
+    convs = [layer for layer in net.modules() if isinstance(layer, nn.Conv2d)]
+    norms = [layer for layer in net.modules() if isinstance(layer, nn.BatchNorm2d)]
+    steps = iter(zip(convs, norms, strict=True))
+
+    def conv(x, pool=False):
+        layer, norm = next(steps)
+        x = nn.functional.conv2d(x, layer.weight, padding=1)
+        mean, std = norm.running_mean, (norm.running_var + norm.eps).sqrt()
+        x = (x - mean[:, None, None]) / std[:, None, None]
+        x = (x * norm.weight[:, None, None] + norm.bias[:, None, None]).clamp(min=0)
+        return nn.functional.max_pool2d(x, 2) if pool else x
+
+    x = torch.rand(2, 3, 16, 16)
+    out = conv(conv(x), pool=True)
+    out = out + conv(conv(out))
+    out = conv(conv(out, pool=True), pool=True)
+    out = (out + conv(conv(out))).mean((2, 3))
+    torch.testing.assert_close(net(x), out)
 
 
 def test_details_of_the_papers():

@@ -318,7 +318,7 @@ def test_a_record_evaluated_by_other_scores_than_its_own_has_its_tables():
 
 @pytest.mark.slow
 def test_the_models_of_many_runs_fit_a_page():
-    one = records_in([str(RESULTS / "duq-fashion" / "paper-0")])
+    one = records_in([str(RESULTS / "duq-fashion" / "scale-0.1-0")])
     records = [(f"{name}-{i}", record) for i in range(15) for name, record in one]
     made = report_page(records)
     assert len(made.encode()) < MAX_BYTES

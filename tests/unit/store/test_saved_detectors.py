@@ -272,6 +272,16 @@ def test_a_model_with_the_same_weights_that_does_otherwise_with_them_is_refused(
         nescio.load(tmp_path / "d", model=make(other))
 
 
+def test_a_setting_newer_than_a_detector_had_its_default(data, tmp_path):
+    detector = nescio.Threshold(of_duq(0.1)).fit(data)
+    nescio.save(detector, tmp_path / "d")
+    tensors, about = read_tensors(tmp_path / "d", "model")
+    del about["plan"]["settings"]["centroid_spread"]
+    write_tensors(tmp_path / "d", "model", tensors, about)
+    found = nescio.load(tmp_path / "d", model=of_duq(0.1)).score(data)
+    assert torch.equal(found, detector.score(data))
+
+
 def test_a_network_alone_does_not_pass_for_one_that_drops(data, tmp_path):
     nescio.save(nescio.Threshold(of_dropout(20)).fit(data), tmp_path / "d")
     with pytest.raises(NescioError, match=r"another model|these weights"):

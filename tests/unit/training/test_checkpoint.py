@@ -10,7 +10,7 @@ import nescio
 from nescio.core.tensorfile import read_tensors, write_tensors
 from nescio.data.transforms import random_crop
 from nescio.errors import NescioError
-from nescio.methods import Softmax
+from nescio.methods import DUQ, Softmax
 from nescio.models import mlp
 from small_nets import same, small
 
@@ -180,6 +180,21 @@ def test_tampered_checkpoint_is_refused(blobs, tmp_path, change):
     rewrite(path, change)
     with pytest.raises(NescioError):
         nescio.train(small(), blobs, epochs=2, checkpoint=path)
+
+
+@pytest.mark.parametrize(("spread", "resumes"), [(1.0, True), (0.5, False)])
+def test_a_setting_newer_than_a_checkpoint_had_its_default(blobs, tmp_path, spread, resumes):
+    def model():
+        return DUQ(mlp(2, hidden=(4,)), 3, centroid_spread=spread)
+
+    how = {"epochs": 1, "checkpoint": tmp_path / "c"}
+    nescio.train(model(), blobs, **how)
+    rewrite(how["checkpoint"], lambda _, a: a["settings"]["method_settings"].pop("centroid_spread"))
+    if resumes:
+        assert nescio.train(model(), blobs, **how).steps == 8
+    else:
+        with pytest.raises(NescioError, match=r"centroid_spread=1\.0, not 0\.5"):
+            nescio.train(model(), blobs, **how)
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,7 @@ def test_traces_are_affine_between_their_breakpoints_and_end_in_the_asymptote(na
         ("mlp", (1, 8, 8)),
         ("lenet", (1, 28, 28)),
         ("conv3", (1, 28, 28)),
+        ("resnet9", (3, 32, 32)),
         ("resnet20", (3, 32, 32)),
         ("resnet18", (3, 32, 32)),
     ],
