@@ -5,12 +5,12 @@ from papers.duq import tables as duq_tables
 from papers.experiment import Experiment
 from papers.gradient_uncertainty import figure2, tables
 from papers.know_your_limits import figure1, theorem1
+from papers.relu_overconfidence import attacked, figure4, noise_figures, table1, table2, theorem32
 from papers.relu_overconfidence import figure1 as regions
-from papers.relu_overconfidence import figure4, noise_figures, table1, table2, theorem32
 
 _FILES = (
     *(figure1, theorem1),
-    *(table1, table2, regions, noise_figures, figure4, theorem32),
+    *(table1, table2, regions, noise_figures, figure4, theorem32, attacked),
     *(tables, figure2),
     *(planes, curves, duq_tables, runtime),
 )

@@ -52,7 +52,7 @@ PAPER_SCALE = {
     "cifar10": replace(_CIFAR, augment=("crop", "flip")),
 }
 # to try it all without files
-EMBEDDED = {"digits": TrainingPlan("digits", "lenet", (), epochs=3, steps=3, first_steps=1)}
+EMBEDDED = {"digits": TrainingPlan("digits", "mlp", (), epochs=60, steps=10, first_steps=2)}
 
 
 def plan_of(work: Workspace, data: str) -> TrainingPlan:
@@ -128,7 +128,7 @@ def deviations(plan: TrainingPlan, known: Known, work: Workspace) -> list[Deviat
     keys = {
         "training": plan.epochs != PAPER_EPOCHS,
         "weight_decay": True,
-        "batch_norm": plan.network != "lenet",
+        "batch_norm": plan.network == "resnet20",
         "search": plan.steps != PAPER_STEPS,
         "inputs": True,
         "images": few,

@@ -81,7 +81,8 @@ def evaluated(
         name: work.few(unknown_set(which, known, work.root, seed))
         for name, which in _sets(work, plan).items()
     }
-    sets |= {name: name for name in ("noise", *ADVERSARIAL)}
+    # by the paper's attack; `relu-attacks` has the strongest
+    sets |= {"noise": "noise", **{name: f"{name}_paper" for name in ADVERSARIAL}}
     how: dict[str, Any] = {"scores": ["max_prob"], "attacked": attacked, "seed": seed}
     return nescio.evaluate(model(), known.test, sets, **how)
 
@@ -184,7 +185,7 @@ def _remarks(plan: TrainingPlan, runs: Evaluations, work: Workspace) -> list[str
         words.append(remark("no_samples", names=", ".join(resist)))
     if "letters" in plan.unknown:
         words.append(remark("other_sets"))
-    words += contradictions(plan)
+    words += [*contradictions(plan), remark("papers_attack")]
     return [*words, remark("one_seed")] if work.seeds == 1 else words
 
 

@@ -347,7 +347,7 @@ def test_every_name_is_of_this_paper():
         isinstance(one, Experiment) and one.paper == 2 and one.name.startswith("relu-")
         for one in BY_NAME.values()
     )
-    assert len(BY_NAME) == 7
+    assert len(BY_NAME) == 8
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -364,3 +364,14 @@ def test_the_committed_run(name):
         assert found["mnist, ACET: MMC on noise"] < 0.11
     if name == "relu-theorem32":
         assert record.claims[0].holds
+    if name == "relu-attacks-digits":
+        paper, strongest, held = (
+            found[f"digits, {who}: AUROC, {by} attack"]
+            for who, by in (
+                ("ACET", "the paper's"),
+                ("ACET", "the strongest"),
+                ("ACET, known starts", "the strongest"),
+            )
+        )
+        assert strongest < paper - 0.02
+        assert held > 0.95
