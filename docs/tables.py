@@ -101,12 +101,13 @@ def claims(paper: int) -> str:
     return _markdown(("the paper says", "where", "run it", "holds", "what we saw"), rows)
 
 
-def numbers(name: str) -> str:
-    """Return the numbers of an experiment beside the paper's."""
+def numbers(name: str, only: str = "") -> str:
+    """Return the numbers of an experiment, or those whose name has a word, beside the paper's."""
     record = read_results(RESULTS)[name]
     rows = (
         (escaped(str(what)), *("–" if cell is None else str(cell) for cell in (paper, ours)))
         for what, paper, ours, _ in numbers_table(record).rows
+        if only in str(what)
     )
     return _markdown(("", "paper", "ours"), rows, "|---|--:|--:|")
 
@@ -125,6 +126,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **{f"claims_{paper}": partial(claims, paper) for paper in (1, 2, 3, 4)},
     "duq_cost": partial(numbers, "duq-runtime"),
     "duq_fashion": partial(numbers, "duq-table2"),
+    "attacks": partial(numbers, "relu-attacks-digits", "AUROC"),
 }
 
 

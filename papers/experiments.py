@@ -8,12 +8,12 @@ from papers.gradient_uncertainty import figure2, layers, tables
 from papers.know_your_limits import figure1, theorem1
 from papers.know_your_limits import figure2 as softmax_figure
 from papers.know_your_limits import lemmas as limits_lemmas
+from papers.relu_overconfidence import attacked, figure4, noise_figures, table1, table2, theorem32
 from papers.relu_overconfidence import figure1 as regions
-from papers.relu_overconfidence import figure4, noise_figures, table1, table2, theorem32
 
 _FILES = (
     *(figure1, softmax_figure, limits_lemmas, theorem1),
-    *(table1, table2, regions, noise_figures, figure4, theorem32),
+    *(table1, table2, regions, noise_figures, figure4, theorem32, attacked),
     *(tables, layers, concepts, figure2),
     *(planes, curves, duq_tables, runtime, start, kinds, irrelevant, appendix, fashion),
 )

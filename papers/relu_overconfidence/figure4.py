@@ -74,7 +74,7 @@ def figure4(work: Workspace, data: str = "mnist") -> Outcome:
 
 def _evaluated(model: Callable[[], Method], known: Known, attacked: int, seed: int) -> Evaluation:
     how: dict[str, Any] = {"scores": ["max_prob"], "attacked": attacked, "seed": seed}
-    return nescio.evaluate(model(), known.test, [SAMPLES], **how)
+    return nescio.evaluate(model(), known.test, {SAMPLES: f"{SAMPLES}_paper"}, **how)
 
 
 def below(record: Evaluation, confidence: float) -> float:

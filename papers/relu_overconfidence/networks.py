@@ -84,7 +84,7 @@ AUTHORS = {
     ),
 }
 # to try it all without files
-EMBEDDED = {"digits": TrainingPlan("digits", "lenet", (), epochs=3, steps=3, first_steps=1)}
+EMBEDDED = {"digits": TrainingPlan("digits", "mlp", (), epochs=60, steps=10, first_steps=2)}
 
 
 def plan_of(work: Workspace, data: str) -> TrainingPlan:
@@ -174,7 +174,7 @@ def deviations(
     keys = {
         "training": plan.epochs != PAPER_EPOCHS,
         "weight_decay": True,
-        "batch_norm": plan.network != "lenet",
+        "batch_norm": plan.network == "resnet20",
         "search": plan.steps != PAPER_STEPS,
         "inputs": True,
         "low_pass": True,

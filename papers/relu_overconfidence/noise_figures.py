@@ -82,6 +82,7 @@ def _noise_figure(work: Workspace, plan: TrainingPlan, grey: bool) -> Outcome:
         "pixels": min(near) <= 1,
         "not_learned": bool(poor),
         "ceda_holds": not poor and not grey and means["CEDA"] <= 0.5,
+        "papers_attack": means["ACET"] <= 0.5,
         "acet_hides": means["ACET"] > 0.5 and plan.steps < steps,
     }
     values = {"images": images, "largest": in_words(largest, "{:.3f}"), "steps": steps}

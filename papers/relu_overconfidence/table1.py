@@ -87,7 +87,8 @@ def evaluated(
         name: work.few(unknown_set(which, known, work.root, seed))
         for name, which in _sets(work, plan).items()
     }
-    sets |= {name: name for name in _made(plan)}
+    # by the paper's attack; `relu-attacks` has the strongest
+    sets |= {name: f"{name}_paper" if name in ADVERSARIAL else name for name in _made(plan)}
     how: dict[str, Any] = {"scores": ["max_prob"], "attacked": attacked, "seed": seed}
     record = nescio.evaluate(model(), known.test, sets, **how)
     if not plan.images:
@@ -223,7 +224,7 @@ def _remarks(plan: TrainingPlan, runs: Evaluations, work: Workspace) -> list[str
         words.append(remark("no_known_side"))
     elif nearly_equal(errors, EQUAL, inputs := runs["plain"][0].known.inputs) is None:
         words.append(remark("few_images", inputs=with_spaces(inputs)))
-    words += contradictions(plan)
+    words += [*contradictions(plan), remark("papers_attack")]
     last = "one_network" if plan.by_authors else "one_seed"
     return [*words, remark(last)] if work.seeds == 1 else words
 

@@ -365,7 +365,7 @@ def test_every_name_is_of_this_paper():
         isinstance(one, Experiment) and one.paper == 2 and one.name.startswith("relu-")
         for one in BY_NAME.values()
     )
-    assert len(BY_NAME) == 10
+    assert len(BY_NAME) == 11
     assert set(BY_NAME) - set(COMMITTED) <= {"relu-table2-crops"}  # its networks take an hour
 
 
@@ -390,3 +390,14 @@ def test_the_committed_run(name):
         assert all(one.ours == pytest.approx(one.paper, abs=0.04) for one in compared)
     if name == "relu-theorem32":
         assert record.claims[0].holds
+    if name == "relu-attacks-digits":
+        paper, strongest, held = (
+            found[f"digits, {who}: AUROC, {by} attack"]
+            for who, by in (
+                ("ACET", "the paper's"),
+                ("ACET", "the strongest"),
+                ("ACET, known starts", "the strongest"),
+            )
+        )
+        assert strongest < paper - 0.02
+        assert held > 0.95

@@ -72,7 +72,7 @@ DIGITS = Problem(
     "digits",
     ("unseen", "noise", "adversarial_noise", "far"),
     ("7", "8", "9"),
-    {"acet": {"steps": 5}, "duq": {"momentum": 0.99}},
+    {"acet": {"steps": 5, "known_starts": 3}, "duq": {"momentum": 0.99}},
 )
 # of DUQ's paper, appendix A.1; in the plane a few steps of ACET's search reach the edge of its ball
 MOONS_DUQ = {"length_scale": 0.3, "gradient_penalty": 1.0, "momentum": 0.99}
@@ -92,7 +92,7 @@ class Size:
     trials: int = 200  # directions to audit
     limit: int | None = None  # breakpoints to follow along each; None for the default
     rows: int = 50  # points in the plane to move along each feature
-    attacked: int = 100  # inputs to make adversarial noise from
+    attacked: int = 50  # inputs to make adversarial noise from
     images: int = 8  # in the gallery of attacks
     resolution: int = 81  # of maps
 

@@ -29,7 +29,7 @@ TABLES = {
     "ADVERSARIAL": (
         "nescio.evaluation.unknown_sets",
         "evaluation/unknown_sets.py",
-        r"^ADVERSARIAL = \((.*)\)",
+        r"^ADVERSARIAL = \(([^)]*)\)",
     ),
 }
 

@@ -1,83 +1,32 @@
 """Projected gradient in the input: worst-case noise and adversarial samples (Madry et al. 2018)."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nescio.core.ball import NORMS, Ball, StartStreams, per_input
+from nescio.core.ascent import AttackResult as AttackResult
+from nescio.core.ascent import Objective as Objective
+from nescio.core.ascent import ascend as ascend
+from nescio.core.ascent import evaluate
+from nescio.core.attack_settings import ATTACKS as ATTACKS
+from nescio.core.attack_settings import OBJECTIVES as OBJECTIVES
+from nescio.core.attack_settings import Attack as Attack
+from nescio.core.attack_settings import attack_named as attack_named
+from nescio.core.ball import Ball, StartStreams, per_input
 from nescio.core.forward import check_inputs, draws_of, like_model, run
-from nescio.core.input_gradients import check_finite, input_gradient
 from nescio.core.logits import log_confidence, log_mean
 from nescio.core.predict import Runner, read, running
 from nescio.data.batches import as_int64, check_labels, length
-from nescio.errors import NescioError, check_float, check_int, check_name
+from nescio.errors import NescioError
 from nescio.progress import bar
 from nescio.seeds import check_seed, derived_seed
 
-OBJECTIVES = ("confidence", "loss", "doubt")  # what an attack can raise
-# inputs (N, …), labels (N,) or None → (N,), to be raised
-Objective = Callable[[Tensor, Tensor | None], Tensor]
-
-
-@dataclass(frozen=True)
-class Attack:
-    """How to search the ball around an input.
-
-    Attributes:
-        objective: what to raise: the "confidence" (equations 3 and 5 of the paper), the "loss" of
-            the true class, or "doubt", which lowers the confidence.
-        eps: radius of the ball.
-        steps: number of gradient steps, each followed by a projection.
-        step_size: length of a step, the first one if steps are adaptive.
-        norm: of the ball, "linf" (steps go along the gradient's signs) or "l2" (the gradient).
-        random_start: start a random fraction of eps away from the input, not from the input.
-        restarts: how often to start; the best of all is kept.
-        adaptive: a step that gains is followed by one a tenth longer; one that does not is undone
-            and halved.
-
-    >>> how = Attack("confidence", eps=0.5, steps=10)
-    >>> attack(net, x, how, box=None).inputs.shape
-    torch.Size([2, 2])
-    """
-
-    objective: str = "confidence"
-    eps: float = 0.3
-    steps: int = 40
-    step_size: float = 0.0075
-    norm: str = "linf"
-    random_start: bool = True
-    restarts: int = 1
-    adaptive: bool = False
-
-    def __post_init__(self) -> None:
-        check_name("objective", self.objective, OBJECTIVES)
-        check_name("norm", self.norm, NORMS)
-        for name in ("eps", "step_size"):
-            check_float(name, getattr(self, name), most=1e12)
-        check_int("steps", self.steps, least=0)
-        check_int("restarts", self.restarts)
-
-
-ATTACKS = {  # as the paper has them
-    "training": Attack(),
-    "adversarial_noise": Attack(steps=200),
-    "adversarial_samples": Attack("loss", steps=80),
-    "adversarial_samples_in_colour": Attack("loss", eps=0.1, steps=80, step_size=0.0025),
-}
-
-
-class AttackResult(NamedTuple):
-    """Inputs `(N, …)` inside the ball and the box, and the objective `(N,)` there and before."""
-
-    inputs: Tensor
-    objective: Tensor
-    before: Tensor
+CLASS = "class"  # what is raised on the way to one
 
 
 def attack(
@@ -90,6 +39,7 @@ def attack(
     batch_size: int = 256,
     seed: int = 0,
     progress: bool | None = None,
+    known: Tensor | None = None,
 ) -> AttackResult:
     """Return the worst inputs near given ones, by projected gradient.
 
@@ -104,6 +54,8 @@ def attack(
         box: the smallest and largest value of an input, or None without such bounds.
         scale: of the shape of one input: the unit of `eps` and `step_size` for each feature.
         batch_size, seed, progress: as in `predict`; the seed also draws the random starts.
+        known: inputs, such as those the model was trained on, from which an attack with
+            `known_starts` takes them.
 
     >>> result = attack(nn.Linear(2, 3), torch.full((5, 2), 0.5))
     >>> bool((result.objective >= result.before).all())
@@ -113,15 +65,16 @@ def attack(
     if torch.is_inference_mode_enabled():
         raise NescioError("an attack needs gradients, which torch.inference_mode() rules out")
     check_seed(seed)
-    starts = [StartStreams.seeded(derived_seed(seed, "attack", n)) for n in range(how.restarts)]
-    bound = 0.0 if how.objective == "confidence" else math.inf
     results: list[list[Tensor]] = []
-    before = 0
-    total, steps = length(data), max(1, how.restarts * how.steps)
+    before, total = 0, length(data)
     with running(model, seed, False) as runner, bar(total, "attack", progress) as shown:
-        objective = partial(_objective, runner, how.objective)
+        near = _checked_known(known, model)
+        search = _Search(runner, how, box, scale, near, seed)
         for batch, y in read(data, batch_size, seed):
             x = like_model(batch, model).detach()
+            if near is not None and near.shape[1:] != x.shape[1:]:
+                shapes = f"{tuple(near.shape[1:])}, those attacked {tuple(x.shape[1:])}"
+                raise NescioError(f"known inputs have the shape {shapes}")
             check_inputs(x, model, before)
             if not x.is_floating_point():
                 raise NescioError(f"inputs of an attack must be floats, not {x.dtype}")
@@ -129,81 +82,14 @@ def attack(
                 raise NescioError("to raise the loss of the true class, the data need labels")
             labels = None if y is None or how.objective != "loss" else as_int64(y).to(x.device)
 
-            def on_step(step: int, first: int = before, size: int = len(x)) -> None:
-                shown.at(first + size * step / steps, total)  # a batch may take minutes
+            def on_part(part: float, first: int = before, size: int = len(x)) -> None:
+                shown.at(first + size * part, total)  # a batch may take minutes
 
-            worst = ascend(objective, x, labels, how, box, scale, starts, bound, on_step)
+            worst = search.of(x, labels, on_part)
             results.append([part.to(batch.device) for part in worst])
             before += len(x)
             shown.at(before, total)
     return AttackResult(*map(torch.cat, zip(*results, strict=True)))
-
-
-def attack_named(how: Attack | str) -> Attack:
-    """Return the attack itself, or the one of the paper's that has this name.
-
-    >>> attack_named("adversarial_noise").steps
-    200
-    """
-    kind = type(how).__name__
-    if not isinstance(how, str | Attack):
-        raise NescioError(f"an attack is a nescio.attacks.Attack or a name, not a {kind}")
-    return ATTACKS[check_name("attack", how, ATTACKS)] if isinstance(how, str) else how
-
-
-def ascend(
-    objective: Objective,
-    x: Tensor,
-    y: Tensor | None,
-    how: Attack,
-    box: tuple[float, float] | None = None,
-    scale: Tensor | None = None,
-    starts: Sequence[StartStreams] | None = None,
-    bound: float = math.inf,
-    on_step: Callable[[int], None] = lambda _: None,
-) -> AttackResult:
-    """Attack one batch on any objective; return the best of inputs, starts and all iterates.
-
-    An input that no step moves any more, or whose objective is at its upper `bound`, takes no
-    further part. Random starts come from torch's global generator unless `starts` has others, one
-    for each restart. `on_step` is called with the steps done so far, of all restarts.
-
-    >>> confidence = lambda x, y: net(x).softmax(-1).amax(-1)
-    >>> result = ascend(confidence, x[:1], None, Attack(eps=0.5, steps=3))
-    >>> bool(result.objective >= result.before)
-    True
-    """
-    full_ball = Ball.around(x, how.norm, how.eps, box, scale)
-    before, _ = _evaluate(objective, x, y, graded=False)
-    best, best_value = x.clone(), before.clone()
-    for restart, start in enumerate(starts or [StartStreams()] * how.restarts):
-        ball, rows, labels = full_ball, torch.arange(len(x), device=x.device), y
-        point = ball.project(ball.random(start)) if how.random_start else x
-        value, gradient = _evaluate(objective, point, labels, graded=how.steps > 0)
-        _keep_better(best, best_value, rows, point, value)
-        step_size = torch.full_like(value, how.step_size)  # for each input
-        for step in range(1, how.steps + 1):
-            on_step(restart * how.steps + step - 1)
-            target = ball.project(ball.step(point, gradient, step_size))
-            moving = (target != point).flatten(1).any(1) & (value < bound)
-            # not at every change: a batch of a new size has its cost, too
-            if 4 * int(moving.sum()) <= 3 * len(rows):
-                if not moving.any():
-                    break
-                ball, rows = ball.of(moving), rows[moving]
-                labels = None if labels is None else labels[moving]
-                point, target, value = point[moving], target[moving], value[moving]
-                gradient, step_size = gradient[moving], step_size[moving]
-            new_value, slope = _evaluate(objective, target, labels, graded=step < how.steps)
-            _keep_better(best, best_value, rows, target, new_value)
-            if how.adaptive:
-                gained = new_value > value
-                step_size = torch.where(gained, 1.1 * step_size, 0.5 * step_size)
-                wide = per_input(gained, x)
-                target, slope = torch.where(wide, target, point), torch.where(wide, slope, gradient)
-                new_value = torch.where(gained, new_value, value)
-            point, value, gradient = target, new_value, slope
-    return AttackResult(best, best_value, before)
 
 
 @contextmanager
@@ -224,27 +110,106 @@ def freeze_weights(model: nn.Module) -> Iterator[None]:
             weight.requires_grad_(True)
 
 
-def _objective(runner: Runner, name: str, x: Tensor, y: Tensor | None) -> Tensor:
-    """Its value for each input, `(N,)`; each run of a stochastic model starts from the seed."""
-    logits = draws_of(runner(run, x.clone()), len(x))  # a clone: the first layer may work in place
+def _checked_known(known: Tensor | None, model: nn.Module) -> Tensor | None:
+    """Known inputs as the model takes them, or an error if they are no inputs."""
+    if known is None:
+        return None
+    if not isinstance(known, Tensor) or not len(known):
+        raise NescioError(f"known must be a tensor of inputs, got {type(known).__name__}")
+    check_inputs(known, model, 0)
+    return like_model(known, model).detach()
+
+
+class _Search:
+    """An attack on a model, batch by batch: ascents of its objective, then to classes."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        how: Attack,
+        box: tuple[float, float] | None,
+        scale: Tensor | None,
+        known: Tensor | None,
+        seed: int,
+    ) -> None:
+        self.runner, self.how, self.known = runner, how, known
+        self.box, self.scale = box, scale
+        count = how.restarts + how.targets
+        self.starts = [StartStreams.seeded(derived_seed(seed, "attack", n)) for n in range(count)]
+
+    def of(self, x: Tensor, y: Tensor | None, on_part: Callable[[float], None]) -> AttackResult:
+        """Attack a batch; `on_part` is called with the fraction of its steps that are done."""
+        how, own = self.how, self.how.restarts
+        objective, to_class = (
+            partial(_objective, self.runner, name, how.adaptive) for name in (how.objective, CLASS)
+        )
+        targets = self._targets(x, y) if how.targets else ()
+        total = max(1, (own + len(targets)) * how.steps)
+        bound = 0.0 if how.objective == "confidence" and not how.adaptive else math.inf
+        climb = partial(ascend, x=x, how=how, box=self.box, scale=self.scale, known=self.known)
+        found = climb(
+            objective,
+            y=y,
+            starts=self.starts[:own],
+            bound=bound,
+            on_step=lambda step: on_part(step / total),
+        )
+        best, value = found.inputs, found.objective
+        for number, aim in enumerate(targets, own):
+            start, done = self.starts[number], number * how.steps
+            on_step = partial(lambda done, step: on_part((done + step) / total), done)
+            there = climb(to_class, y=aim, starts=[start], on_step=on_step).inputs
+            there_value, _ = evaluate(objective, there, y, graded=False)
+            best = torch.where(per_input(there_value > value, x), there, best)
+            value = torch.maximum(there_value, value)
+        if not how.adaptive:
+            return AttackResult(best, value, found.before)
+        plain = partial(_objective, self.runner, how.objective, False)
+        before, after = (evaluate(plain, at, y, graded=False)[0] for at in (x, best))
+        better = after >= before  # odds may be a rounding apart where these are not
+        best = torch.where(per_input(better, x), best, x)
+        return AttackResult(best, torch.where(better, after, before), before)
+
+    def _targets(self, x: Tensor, y: Tensor | None) -> Tensor:
+        """Classes to aim at, a row `(N,)` per ascent, first those the known starts are nearest."""
+        places, how = [x], self.how
+        if self.known is not None and how.known_starts:
+            ball = Ball.around(x, how.norm, how.eps, self.box, self.scale)
+            chosen = self.starts[0].choose(how.known_starts, self.known)
+            places += [ball.project(one.expand_as(x)) for one in chosen]
+        nearest = torch.full((), -math.inf)
+        with torch.no_grad():
+            for place in places:
+                nearest = torch.maximum(nearest, log_mean(_logits(self.runner, place)))
+        if y is not None:
+            nearest = nearest.scatter(1, y[:, None], -math.inf)
+        most = nearest.shape[1] - (y is not None)
+        return nearest.topk(min(how.targets, most), 1).indices.T
+
+
+def _logits(runner: Runner, x: Tensor) -> Tensor:
+    """Logits `(S, N, C)`; each run of a stochastic model starts from the seed."""
+    return draws_of(runner(run, x.clone()), len(x))  # a clone: the first layer may work in place
+
+
+def _objective(runner: Runner, name: str, odds: bool, x: Tensor, y: Tensor | None) -> Tensor:
+    """What to raise for each input, `(N,)`; of probabilities the log or, if `odds`, the log odds.
+
+    Log odds rise in the probability, but saturate neither in value nor in gradient.
+    """
+    logits, model = _logits(runner, x), runner.model
+    kernels = getattr(type(model), "confidence_kind", None) == "kernel" and name != "loss"
     if y is not None:
         check_labels(y, logits.shape[2])
-        return -log_mean(logits).gather(1, y[:, None])[:, 0]
-    of_method = getattr(type(runner.model), "log_confidence", None)
-    value = log_confidence(logits) if of_method is None else of_method(runner.model, logits)
-    return value if name == "confidence" else -value
-
-
-def _evaluate(of: Objective, x: Tensor, y: Tensor | None, graded: bool) -> tuple[Tensor, Tensor]:
-    """The objective and, if `graded`, its gradient in x, or an error if they are not finite."""
-    x = x.detach().requires_grad_(graded)
-    with torch.set_grad_enabled(graded):
-        values = of(x, y)
-        gradient = input_gradient(values, x, "an attack") if graded else torch.zeros_like(x)
-    check_finite(["the attack's objective"], values[None], gradient[None])
-    return values.detach(), gradient
-
-
-def _keep_better(best: Tensor, best_value: Tensor, rows: Tensor, x: Tensor, value: Tensor) -> None:
-    gain = value > best_value[rows]
-    best[rows[gain]], best_value[rows[gain]] = x[gain], value[gain]
+        log_p, of = logits[0] if kernels else log_mean(logits), y
+    elif odds and not kernels:
+        log_p = log_mean(logits)
+        of = log_p.argmax(1)
+    else:
+        of_method = getattr(type(model), "log_confidence", None)
+        value = log_confidence(logits) if of_method is None else of_method(model, logits)
+        return -value if name == "doubt" else value
+    value = log_p.gather(1, of[:, None])[:, 0]
+    if odds and not kernels:
+        value = value - log_p.scatter(1, of[:, None], -math.inf).logsumexp(1)
+    return value if name in ("confidence", CLASS) else -value

@@ -19,16 +19,34 @@ SHRINK = 1 - 1e-14  # of a radius, for the roundings of what is measured against
 
 @dataclass(frozen=True)
 class StartStreams:
-    """Two streams of random starts, so that the size of a batch does not change them."""
+    """Two streams of random starts, so that the size of a batch does not change them.
+
+    What is alike for all inputs, such as which known ones to start from, follows from the seed.
+    """
 
     directions: torch.Generator | None = None
     fractions: torch.Generator | None = None
+    seed: int | None = None
 
     @classmethod
     def seeded(cls, seed: int) -> Self:
         """Return streams that follow from a seed."""
-        seeds = (derived_seed(seed, kind, 0) for kind in ("ways", "shares"))
-        return cls(*(torch.Generator().manual_seed(seed) for seed in seeds))
+        ways, shares = (
+            torch.Generator().manual_seed(derived_seed(seed, kind, 0))
+            for kind in ("ways", "shares")
+        )
+        return cls(ways, shares, seed)
+
+    def of_step(self, step: int) -> "StartStreams":
+        """Return the streams of a random move."""
+        return StartStreams.seeded(derived_seed(self.seed or 0, "move", step))
+
+    def choose(self, most: int, known: Tensor) -> Tensor:
+        """Return at most so many of known inputs `(M, …)`."""
+        generator = None
+        if self.seed is not None:
+            generator = torch.Generator().manual_seed(derived_seed(self.seed, "known", 0))
+        return known[torch.randperm(len(known), generator=generator)[:most].to(known.device)]
 
 
 @dataclass(frozen=True)
@@ -64,12 +82,15 @@ class Ball:
         """Return the ball around some of the inputs."""
         return replace(self, centre=self.centre[rows], low=self.low[rows], high=self.high[rows])
 
-    def random(self, start: StartStreams) -> Tensor:
-        """Return the centre moved in a random direction by a random fraction of eps."""
-        x = self.centre
+    def random(self, start: StartStreams, alike: bool = False) -> Tensor:
+        """Return the centre moved in a random direction by a random fraction of eps.
+
+        If `alike`, all inputs are moved in the same direction.
+        """
+        x, moves = self.centre, self.centre[:1] if alike else self.centre
         rand = partial(torch.rand, dtype=x.dtype, device="cpu")
-        direction = 2 * rand(x.shape, generator=start.directions).to(x.device) - 1
-        fraction = rand(len(x), generator=start.fractions).to(x.device)
+        direction = 2 * rand(moves.shape, generator=start.directions).to(x.device) - 1
+        fraction = rand(len(moves), generator=start.fractions).to(x.device)
         direction = _unit(direction) if self.norm == "l2" else direction
         return x + self.eps * self.scale * per_input(fraction, x) * direction
 

@@ -55,7 +55,8 @@ def evaluate(
         model: a method, a bare network, or a detector, whose own score is then evaluated too.
         known: labelled test data of the known classes.
         unknown: unknown data by name, or names of what is made from the known data: `noise`,
-            `uniform`, `normal`, `permuted`, `far`, `adversarial_noise`, `adversarial_samples`.
+            `uniform`, `normal`, `permuted`, `far`, `adversarial_noise`, `adversarial_samples`, and
+            both with `_paper` for the paper's attack, weaker and shorter.
         scores: names of scores, with parameters if they have any, or functions of logits
             `(S, N, C)` giving `(N,)`; by default all scores of logits. Those of the gradient, such
             as `gradient_l2` or `gradient_l2:conv2` (of one layer), cost a pass forward and back.

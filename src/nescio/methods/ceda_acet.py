@@ -98,6 +98,9 @@ class ACET(CEDA):
             end. By default `steps` throughout.
         out_loss: "confidence", or "uniform", the cross-entropy to the uniform distribution; the
             search raises the same.
+        known_starts: how many known inputs of the batch to try, moved into the ball, as starts of a
+            search beside the random one; by default none. Then it stops where the network has
+            learned to have no gradient, and a stronger attack finds what is certain near by.
         normalise: what raw inputs go through first.
 
     >>> model = ACET(nescio.models.mlp(2, 3), steps=5, normalise=known.normalise)
@@ -121,9 +124,13 @@ class ACET(CEDA):
         *,
         first_steps: int | None = None,
         out_loss: str = "confidence",
+        known_starts: int | None = None,
         normalise: nn.Module | None = None,
     ) -> None:
         super().__init__(net, noise, weight, out_loss=out_loss, normalise=normalise)
+        if known_starts is not None:  # None, so that checkpoints from before it are resumed
+            known_starts = check_int("known_starts", known_starts, least=0)
+        self.known_starts = known_starts
         self.eps, self.steps = check_float("eps", eps), check_int("steps", steps, least=0)
         self.step_size = None if step_size is None else check_float("step_size", step_size)
         if first_steps is not None:
@@ -140,7 +147,8 @@ class ACET(CEDA):
         most = 0.0 if self.out_loss == "confidence" else math.inf
         with in_eval(self), freeze_weights(self):
             # of a clone, since a network may write to its input
-            return ascend(lambda x, _: self.certainty(self(x.clone())), *how, bound=most).inputs
+            of = lambda noise, _: self.certainty(self(noise.clone()))  # noqa: E731
+            return ascend(of, *how, bound=most, known=x).inputs
 
     def search(self) -> Attack:
         """Return the attack at this step of the training."""
@@ -149,7 +157,8 @@ class ACET(CEDA):
             done = now.step / (now.steps - 1)
             steps = round(self.first_steps + done * (self.steps - self.first_steps))
         step_size = self.eps / max(steps, 1) if self.step_size is None else self.step_size
-        return Attack("confidence", self.eps, steps, step_size)
+        starts = self.known_starts or 0
+        return Attack("confidence", self.eps, steps, step_size, known_starts=starts)
 
 
 class NoiseSource:

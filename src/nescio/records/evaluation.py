@@ -112,6 +112,8 @@ class Against(Checked):
     random_start: bool
     restarts: Count
     adaptive: bool
+    targets: Count = 0
+    known_starts: Count = 0
 
 
 @dataclass(frozen=True)

@@ -44,11 +44,21 @@ if TYPE_CHECKING:
         save_markdown,
         seconds_cell,
     )
+    from nescio.report.words import describe_attack
 
 __all__ = ["COLOURS", "SECTIONS", "Cell", "Percent", "ReportContext", "Section", "Styled", "Table"]
 __all__ += ["attacked_figure", "audit_figure", "audit_words", "confidence_figure", "decision_words"]
-__all__ += ["despine", "details", "feature_figure", "feature_table", "feature_words", "figure"]
-__all__ += ["format_number", "gallery_figure", "heading", "items", "join", "line_style"]
+__all__ += ["describe_attack", "despine", "details", "feature_figure", "feature_table"]
+__all__ += [
+    "feature_words",
+    "figure",
+    "format_number",
+    "gallery_figure",
+    "heading",
+    "items",
+    "join",
+    "line_style",
+]
 __all__ += ["map_figure", "of_score", "paragraphs", "plot_text", "recommendation_table"]
 __all__ += ["recommendation_words", "records_in", "regions_figure", "rejection_figure"]
 __all__ += ["report_page", "roc_figure", "save_figure", "save_markdown", "seconds_cell", "side_of"]
@@ -56,7 +66,7 @@ __all__ += ["title_left", "weights_figure", "weights_table", "with_legend", "wri
 
 # searched in order for a public name
 _HOMES = ["table", "figures", "html", "records", "runs", "audit", "comparison_figures", "gallery"]
-_HOMES += ["maps", "meta", "regions", "page", "decision", "feature_audit", "ranking"]
+_HOMES += ["maps", "meta", "regions", "page", "decision", "feature_audit", "ranking", "words"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,8 @@ UNKNOWN_SETS = {  # of `nescio evaluate --unknown`
     "far": "inputs far from its data",
     "adversarial_noise": "noise optimised to fool it",
     "adversarial_samples": "inputs changed to fool it",
+    "adversarial_noise_paper": "noise optimised to fool it, by the paper's attack",
+    "adversarial_samples_paper": "inputs changed to fool it, by the paper's attack",
 }
 METRICS = {
     "accuracy": "fraction of known inputs given their true class.",
@@ -56,9 +58,11 @@ def describe_attack(attack: Against) -> str:
     doubt = attack.objective == "doubt"
     objective = "confidence decreased" if doubt else f"{attack.objective} increased"
     step = f"{'initially ' if attack.adaptive else ''}{attack.step_size:g}"
-    restarts = f", {attack.restarts} restarts" if attack.restarts > 1 else ""
+    more = [f"{attack.restarts} restarts"] if attack.restarts > 1 else []
+    more += [f"again towards each of {attack.targets} classes"] if attack.targets else []
+    more += [f"from the best of {attack.known_starts} known inputs"] if attack.known_starts else []
     bound = f"ε = {attack.eps:g} ({attack.norm})"
-    return f"{objective} within {bound}, {attack.steps} steps of {step}{restarts}"
+    return ", ".join([f"{objective} within {bound}", f"{attack.steps} steps of {step}", *more])
 
 
 def listed(words: Sequence[str]) -> str:

@@ -47,7 +47,10 @@ def complete(monkeypatch, capsys):
         ("nescio fit run --detector rel", ["relative_mahalanobis"]),
         ("nescio fit run --score mut", ["mutual_information"]),
         ("nescio evaluate run --unknown uns", ["unseen"]),
-        ("nescio evaluate run --unknown noise adv", ["adversarial_noise", "adversarial_samples"]),
+        (
+            "nescio evaluate run --unknown noise adversarial_n",
+            ["adversarial_noise", "adversarial_noise_paper"],
+        ),
         ("nescio evaluate run --unknown noise mni", ["mnist"]),
         ("nescio evaluate run --scores entropy gradient_l", ["gradient_l1", "gradient_l2"]),
         ("nescio evaluate --unk", ["--unknown"]),

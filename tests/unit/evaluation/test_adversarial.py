@@ -31,7 +31,11 @@ def model(digits):
 
 def test_adversarial_noise_starts_from_noise_and_is_surer(digits, model, seed):
     found = adversarial_set("adversarial_noise", model, digits.test, 90, seed=seed)
-    assert (len(found.samples), found.tried, found.how) == (90, 90, ATTACKS["adversarial_noise"])
+    assert (len(found.samples), found.tried, found.how) == (
+        90,
+        90,
+        ATTACKS["adversarial_noise"].strengthened(),
+    )
     assert (found.samples.labels == -1).all()
     assert ((found.samples.inputs.double() - found.started_from.double()).abs() <= 0.3).all()
     known = {tuple(row) for row in digits.test.inputs.flatten(1).tolist()}
@@ -73,7 +77,9 @@ def test_colour_has_a_smaller_ball(seed):
     torch.manual_seed(seed)
     known = nescio.data.Samples(torch.rand(30, 3, 6, 6), torch.arange(30) % 3)
     found = adversarial_set("adversarial_samples", mlp(108, 3), known, how=None)
-    assert found.how == ATTACKS["adversarial_samples_in_colour"]
+    assert found.how == ATTACKS["adversarial_samples_in_colour"].strengthened()
+    papers = adversarial_set("adversarial_samples_paper", mlp(108, 3), known)
+    assert papers.how == ATTACKS["adversarial_samples_in_colour"]
 
 
 def test_rows_of_a_table_are_moved_in_standard_deviations(seed):
@@ -98,20 +104,17 @@ def test_data_of_any_make(digits, model):
 
 
 def test_evaluations_take_names_and_say_how(digits, model):
-    names = [
-        "noise",
-        "uniform",
-        "normal",
-        "permuted",
-        "far",
-        "adversarial_noise",
-        "adversarial_samples",
-    ]
+    names = ["noise", "uniform", "normal", "permuted", "far"]
+    names += ["adversarial_noise_paper", "adversarial_noise", "adversarial_samples_paper"]
     record = nescio.evaluate(model, digits.test, names, scores=["max_prob"], attacked=50)
     assert [side.name for side in record.unknown] == names
     sides = {side.name: side for side in record.unknown}
     assert sides["noise"].attack is None
-    noise, samples = sides["adversarial_noise"], sides["adversarial_samples"]
+    noise, samples = sides["adversarial_noise_paper"], sides["adversarial_samples_paper"]
+    strongest = sides["adversarial_noise"]
+    assert (strongest.attack.adaptive, strongest.attack.targets) == (True, 10)
+    assert strongest.mmc >= noise.mmc
+    assert strongest.separation[0].auroc <= noise.separation[0].auroc
     assert (noise.inputs, noise.attack.tried, noise.attack.steps, noise.attack.objective) == (
         50,
         50,
@@ -123,7 +126,7 @@ def test_evaluations_take_names_and_say_how(digits, model):
     assert noise.separation[0].auroc < sides["noise"].separation[0].auroc
     assert nescio.records.Evaluation.from_json(record.to_json()) == record
     renamed = nescio.evaluate(
-        model, digits.test, {"worst": "adversarial_noise"}, scores=["max_prob"], attacked=50
+        model, digits.test, {"worst": "adversarial_noise_paper"}, scores=["max_prob"], attacked=50
     )
     assert renamed.unknown[0].separation == noise.separation
 
@@ -144,17 +147,18 @@ def test_a_model_that_resists_is_evaluated_by_all_else(digits, model):
 
 def test_the_table_says_how_sets_were_made(digits, model):
     record = nescio.evaluate(
-        model, digits.test, ["adversarial_noise", "adversarial_samples"], attacked=40
+        model, digits.test, ["adversarial_noise", "adversarial_samples_paper"], attacked=40
     )
     console = Console(width=120, file=io.StringIO())
     console.print(evaluation_tables(record))
     text = console.file.getvalue()
     assert (
-        "adversarial_noise: confidence increased within ε = 0.3 (linf), 200 steps of 0.0075, "
-        "tried on 40 inputs." in text
+        "adversarial_noise: confidence increased within ε = 0.3 (linf), 100 steps of initially "
+        "0.6, again towards each of 10 classes, from the best of 50 known inputs, tried on 40 "
+        "inputs." in " ".join(text.split())
     )
     assert (
-        "adversarial_samples: loss increased within ε = 0.3 (linf), 80 steps of 0.0075, "
+        "adversarial_samples_paper: loss increased within ε = 0.3 (linf), 80 steps of 0.0075, "
         "tried on 40 inputs" in text
     )
 
@@ -164,12 +168,12 @@ def test_runs_are_compared_though_one_resists_more_attacks(digits, model):
     other = DUQ(mlp(64, hidden=(50,)), classes=10, normalise=digits.normalise)
     nescio.train(other, digits.train, epochs=5, seed=1)
     records = [
-        nescio.evaluate(one, digits.test, ["adversarial_samples"], attacked=60)
+        nescio.evaluate(one, digits.test, ["adversarial_samples_paper"], attacked=60)
         for one in (model, other)
     ]
     runs, sets = compared(records)
     assert list(runs) == ["softmax", "duq"]
-    assert sets == ["adversarial_samples"]
+    assert sets == ["adversarial_samples_paper"]
 
 
 def test_bad_input_is_reported(digits, model):
