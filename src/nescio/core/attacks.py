@@ -26,7 +26,7 @@ from nescio.errors import NescioError
 from nescio.progress import bar
 from nescio.seeds import check_seed, derived_seed
 
-CLASS = "class"  # what is raised on the way to one
+_CLASS = "class"  # what is raised on the way to one
 
 
 def attack(
@@ -141,7 +141,7 @@ class _Search:
         """Attack a batch; `on_part` is called with the fraction of its steps that are done."""
         how, own = self.how, self.how.restarts
         objective, to_class = (
-            partial(_objective, self.runner, name, how.adaptive) for name in (how.objective, CLASS)
+            partial(_objective, self.runner, name, how.adaptive) for name in (how.objective, _CLASS)
         )
         targets = self._targets(x, y) if how.targets else ()
         total = max(1, (own + len(targets)) * how.steps)
@@ -212,4 +212,4 @@ def _objective(runner: Runner, name: str, odds: bool, x: Tensor, y: Tensor | Non
     value = log_p.gather(1, of[:, None])[:, 0]
     if odds and not kernels:
         value = value - log_p.scatter(1, of[:, None], -math.inf).logsumexp(1)
-    return value if name in ("confidence", CLASS) else -value
+    return value if name in ("confidence", _CLASS) else -value
