@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import typer
 
 from nescio.cli import app
@@ -166,6 +167,7 @@ def run(page, folder, command, monkeypatch, capsys, as_written):
     monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
     monkeypatch.delitem(sys.modules, "my_nets", raising=False)
     scope, said, ran = {}, [], False
+    torch.manual_seed(0)  # what a page prints does not depend on what ran before
     for block in blocks(page):
         if block.mark.startswith("file "):
             (folder / block.mark.removeprefix("file ")).write_text(block.text)
