@@ -30,7 +30,7 @@ class Attack:
             starts from the best. This needs no gradient.
 
     >>> how = Attack("confidence", eps=0.5, steps=10)
-    >>> attack(net, x, how, box=None).inputs.shape
+    >>> nescio.attacks.attack(net, x, how, box=None).inputs.shape
     torch.Size([2, 2])
     """
 

@@ -30,6 +30,7 @@ from nescio.cli.demo_words import (
     print_summary,
     try_next,
 )
+from nescio.core.attack_settings import STRONGEST
 from nescio.data import Stream
 from nescio.errors import NescioError
 from nescio.files import kind_of
@@ -86,6 +87,8 @@ def toured(tmp_path_factory, empty_figures):
         patch.setattr(
             demo_tour, "report_page", lambda records: "\n".join(name for name, _ in records)
         )
+        for name, few in {"steps": 5, "targets": 2, "known_starts": 3}.items():
+            patch.setitem(STRONGEST, name, few)
         tour(folder, 0, out, SMALL)
     return folder, out.file.getvalue()
 

@@ -119,7 +119,7 @@ def test_outliers_of_a_file_are_learned_and_distinguished(command, tmp_path):
     assert names == [side.name for side in record.unknown] == ["stripes", *sets[1:]]
     assert record.unknown[0].mmc < 0.2
     assert record.unknown[0].separation[0].auroc > 0.99
-    assert (record.unknown[3].inputs, record.unknown[3].attack.steps) == (20, 200)
+    assert (record.unknown[3].inputs, record.unknown[3].attack.steps) == (20, 100)
     code, _, err = command("train", "ceda", "--noise", "mixd", *words)
     assert code == 2
     assert "did you mean 'mixed'" in err
