@@ -13,8 +13,8 @@ from fuzz.threads import Threads
 from nescio.errors import NescioError
 
 KINDS = {
-    "files": (Files, 400),
-    "arrays": (Arrays, 400),
+    "files": (Files, 240),
+    "arrays": (Arrays, 240),
     "threads": (Threads, 40),
     "faults": (Faults, 25),
 }
