@@ -129,8 +129,7 @@ def more_time(seconds: float) -> str:
     >>> more_time(60.0), more_time(600.0)
     ('A budget of more than 60 s proves more.', 'A budget of more than 10 min proves more.')
     """
-    minutes = seconds > 120 and seconds % 60 == 0
-    budget = f"{seconds / 60:g} min" if minutes else f"{seconds:.3g} s"
+    budget = f"{seconds / 60:g} min" if seconds > 120 and not seconds % 60 else f"{seconds:.3g} s"
     return f"A budget of more than {budget} proves more."
 
 
@@ -143,14 +142,14 @@ def audit_tables(record: Audit, classes: Sequence[str] = ()) -> RenderableType:
 def _classes_table(record: Audit, classes: Sequence[str]) -> Table | None:
     """Return the classes in which rays end certain, the most frequent first."""
     names = dict(enumerate(classes))
-    ends = sorted(enumerate(record.ends_in or ()), key=lambda end: -end[1])
-    ends = [(label, count) for label, count in ends if count]
+    counted = [(label, count) for label, count in enumerate(record.ends_in or ()) if count]
+    ends = sorted(counted, key=lambda end: -end[1])
     named = [(names.get(label, f"class {label}"), count) for label, count in ends[:MAX_CLASSES]]
     if others := ends[MAX_CLASSES:]:
         named.append((f"{len(others)} others", sum(count for _, count in others)))
     rows = [(name, count, Percent(count / record.trials)) for name, count in named]
-    title = "Classes in which rays end certain"
-    return Table(title, ["class", "directions", "fraction"], rows) if rows else None
+    columns = ["class", "directions", "fraction"]
+    return Table("Classes in which rays end certain", columns, rows) if rows else None
 
 
 def audit_figure(record: Audit) -> Figure:
@@ -238,8 +237,7 @@ def audit_html(context: ReportContext) -> Markup:
     for name, record in audits[:MAX_DRAWN]:
         inside = paragraphs([*audit_words(record), _basis_words(record)])
         inside += _figure_html(name, record)
-        # names of its classes, if another record of the model has them
-        kinds = FeatureAudit | Fitted | Map
+        kinds = FeatureAudit | Fitted | Map  # which have names of its classes
         others = (r for other, r in context.records if other == name and isinstance(r, kinds))
         named = (record.classes for record in others)
         classes = next((names for names in named if len(names) == record.classes), ())
@@ -259,20 +257,18 @@ def _figure_html(name: str, record: Audit) -> Markup:
     alt += f"{percent(record.reached)} in the end."
     if ends := [ray.confidence[-1] for ray in record.rays]:
         last = short_number(max(ray.factors[-1] for ray in record.rays))
-        alt += f" Confidence in {len(ends)} {what} as they are scaled by 1 to {last}; they end "
-        alt += f"between {min(ends):.3g} and {max(ends):.3g}."
+        between = f"they end between {min(ends):.3g} and {max(ends):.3g}"
+        alt += f" Confidence in {len(ends)} {what} as they are scaled by 1 to {last}; {between}."
     return figure(audit_figure(record), alt, caption)
 
 
 def _comparison_table(audits: Sequence[tuple[str, Audit]]) -> Table:
     columns = ["model", "basis", "confidence provably → 1", "provably ends uncertain"]
     columns += ["median factor until certain", "certain unscaled", "projected back: overconfident"]
-    columns += ["at one factor or another"]
-    rows = []
+    columns, rows = [*columns, "at one factor or another"], []
     for name, audit in audits:
         limits = map(Percent, (audit.ends_certain, audit.ends_unknown))
-        back = (audit.overconfident, audit.ever_overconfident)
-        others = map(Percent, (audit.at_once, *back))
+        others = map(Percent, (audit.at_once, audit.overconfident, audit.ever_overconfident))
         rows.append((name, BASIS[audit.law], *limits, audit.median_factor, *others))
     drawn = all(audit.drawn for _, audit in audits)
     what = "Random points in the box of the data" if drawn else "Inputs"
@@ -293,8 +289,8 @@ def _basis_words(record: Audit) -> str:
             "centroid, and beyond the factor given no centroid is near again. Where it is certain "
             "before that was measured."
         )
-    some = f"{percent(record.proved)} of the factors are exact, the others measured"
     whole = {0.0: "the factors were measured", 1.0: "all factors are exact"}
+    some = f"{percent(record.proved)} of the factors are exact, the others measured"
     exact = whole.get(record.proved, some)
     each = " of each sample" if record.draws > 1 else ""
     return (
