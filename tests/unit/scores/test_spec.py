@@ -97,6 +97,13 @@ class Spread:
         return logits[0].std(1)
 
 
+def test_a_partial_of_a_score_of_ours_is_it_with_these_parameters(with_parameters):
+    spec = score_spec(partial(partial(tempered, temperature=3.0), power=2, temperature=4.0))
+    assert spec == SCORES["tempered"].with_parameters(temperature=4.0, power=2)
+    logits = torch.randn(1, 5, 3)
+    assert torch.equal(spec(logits), tempered(logits, 4.0, 2))
+
+
 def test_a_function_is_named_after_what_it_calls():
     halved = partial(partial(tempered, temperature=2), power=1)
     assert names([halved, Spread(), partial(Spread())]) == ["tempered", "Spread", "Spread 3"]
