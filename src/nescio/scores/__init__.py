@@ -78,10 +78,9 @@ def _of_function(function: Any) -> ScoreSpec | None:
     """Return the spec of one of our functions or, under a name that none has, of a user's."""
     if not callable(function) or isinstance(function, type):
         return None
-    own: Any = function
-    parameters: dict[str, Any] = {}
-    while isinstance(own, partial) and not own.args:
-        own, parameters = own.func, {**own.keywords, **parameters}
+    own, parameters = function, {}
+    if isinstance(function, partial) and not function.args:  # a partial of one is flat
+        own, parameters = function.func, function.keywords
     if ours := next((spec for spec in SCORES.values() if spec.function is own), None):
         return ours.with_parameters(**parameters) if parameters else ours
     spec = ScoreSpec.of(function)
