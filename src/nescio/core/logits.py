@@ -53,8 +53,8 @@ def warn_of_probabilities(logits: Tensor) -> None:
         seen = "outputs are positive and sum to 1"
     if seen:
         warnings.warn(
-            f"the model's {seen} for all {logits.shape[1]} inputs, as those of probabilities, "
-            f"but taken for logits; if a {layer} comes last, leave it out, or wrap the model in "
+            f"the model's {seen} for all {logits.shape[1]} inputs, like probabilities, "
+            f"but logits are expected; if a {layer} comes last, leave it out, or wrap the model in "
             "nescio.models.ProbsToLogits",
             stacklevel=2,
         )
